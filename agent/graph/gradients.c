@@ -36,7 +36,7 @@ struct backprop {
 /* The gradient of a handle is that of its variable. */
 static int differentiable(enum dtype dtype)
 {
-    return dtype_is_floating(dtype) || dtype == DT_RESOURCE;
+    return dtype_is_floating(dtype) || dtype == DT_RESOURCE || dtype == DT_VARIANT;
 }
 
 /* ---- which ops take part ---- */

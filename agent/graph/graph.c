@@ -176,6 +176,16 @@ void operation_replace_input(struct operation *op, int i, struct output x)
     op->inputs[i] = x;
 }
 
+void operation_explain(struct operation *op, const char *reason)
+{
+    op->reason = arena_strdup(&op->graph->arena, reason);
+}
+
+const char *operation_reason(const struct operation *op)
+{
+    return op->reason;
+}
+
 void operation_forget_shape(struct operation *op)
 {
     if (op->n_outputs > 0)

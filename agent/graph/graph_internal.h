@@ -29,8 +29,8 @@ struct operation {
     struct output_info *outputs;
     int n_attrs;
     struct attr *attrs;
-    const char *lack; /* operation_set_lack; NULL: none */
-    int lifted;       /* built while control dependencies were suspended */
+    const char *reason; /* operation_explain; NULL: none */
+    int lifted;         /* built while control dependencies were suspended */
 };
 
 /* The operation's colocation groups, "loc:@name"; NULL: none. An imported graph may have

@@ -21,10 +21,6 @@ const struct op_def *op_def_foreign(struct graph *g, const char *type,
  * which its rules and its kernel ignore. Borrows `signature`; NULL as above. */
 const struct op_def *op_def_widened(struct graph *g, const struct op_def *row,
                                     const char *signature);
-/* The attribute whose value made an operation foreign, although the table has its type; NULL:
- * there is none. */
-void operation_set_lack(struct operation *op, const char *attr);
-const char *operation_lack(const struct operation *op);
 /* def: a row of the table, or an op_def_foreign or op_def_widened of the same graph. */
 struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
                                      const char *name);
@@ -37,6 +33,9 @@ void operation_replace_input(struct operation *op, int i, struct output x);
  * shape: a stand-in, perhaps of another shape, replaced the input that closes the
  * loop. */
 void operation_forget_shape(struct operation *op);
+/* Why a session cannot run a foreign operation, for its error; the text is copied. */
+void operation_explain(struct operation *op, const char *reason);
+const char *operation_reason(const struct operation *op); /* NULL: it was not explained */
 /* Adds a control input without checking whether the operation already has it, since it
  * may have very many. Both must belong to the same graph. */
 void operation_append_control_input(struct operation *op, struct operation *on);

@@ -126,12 +126,22 @@ int operation_is_variable(const struct operation *op)
     return (operation_def(op)->flags & OP_VARIABLE) != 0;
 }
 
+int operation_is_staged(const struct operation *op)
+{
+    struct output x = {graph_operation_at(operation_graph(op), operation_id(op)), 0};
+
+    return (operation_def(op)->flags & OP_STAGED) != 0 ||
+           (operation_def(op)->kernel.kind == KERNEL_LOOP &&
+            operation_n_outputs(op) > 0 && output_dtype(x) == DT_VARIANT);
+}
+
 const struct operation *operation_behind_handle(struct output handle)
 {
     while (output_valid(handle) && operation_n_inputs(handle.op) > 0) {
         const int id = operation_id(handle.op);
 
-        handle = operation_input(handle.op, 0);
+        handle = operation_input(handle.op,
+                                 operation_is(handle.op, "IdentityN") ? handle.index : 0);
         if (output_valid(handle) && operation_id(handle.op) >= id)
             return NULL; /* the handle is carried by a loop */
     }
@@ -193,14 +203,4 @@ const struct op_def *op_def_widened(struct graph *g, const struct op_def *row,
     d->signature = signature;
     d->read = graph_read_signature(g, d->signature);
     return d->read != NULL ? d : NULL;
-}
-
-void operation_set_lack(struct operation *op, const char *attr)
-{
-    op->lack = arena_strdup(&op->graph->arena, attr);
-}
-
-const char *operation_lack(const struct operation *op)
-{
-    return op->lack;
 }

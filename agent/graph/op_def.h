@@ -137,6 +137,9 @@ int operation_is_sized_by(const struct operation *op, int i);
 
 /* Whether the operation is that of a variable: VariableV2, Variable or VarHandleOp. */
 int operation_is_variable(const struct operation *op);
+/* Whether the session runs it between plans: OP_STAGED, or it computes a list (a DT_VARIANT)
+ * from lists, as the AddN of lists does (session/lists.h). */
+int operation_is_staged(const struct operation *op);
 /* The VarHandleOp of this handle, which other operations may have passed on; NULL if
  * there is none. */
 const struct operation *operation_behind_handle(struct output handle);

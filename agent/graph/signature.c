@@ -12,6 +12,7 @@ static const struct {
 } kinds[] = {
     {"type", ATTR_TYPE},
     {"number_type", ATTR_TYPE},
+    {"sum_type", ATTR_TYPE},
     {"float_type", ATTR_TYPE},
     {"index_type", ATTR_TYPE},
     {"int", ATTR_INT},
@@ -240,7 +241,9 @@ int signature_type_allowed(const struct signature_attr *a, enum dtype dtype)
 {
     if (span_is(a->kind_name, "float_type"))
         return dtype_is_floating(dtype);
-    if (span_is(a->kind_name, "number_type"))
+    if (span_is(a->kind_name, "sum_type") && dtype == DT_VARIANT)
+        return 1;
+    if (span_is(a->kind_name, "number_type") || span_is(a->kind_name, "sum_type"))
         return dtype_is_floating(dtype) || dtype_is_integer(dtype);
     if (span_is(a->kind_name, "index_type"))
         return dtype == DT_INT32 || dtype == DT_INT64;

@@ -5,12 +5,13 @@
  *     type      = a dtype's name | "#" and its number | a type or list(type) attribute
  *     number    = an int attribute: that many tensors
  *     attr      = name ":" kind ["=" default]
- *     kind      = type | number_type | float_type | index_type | int | float | bool |
- *                 shape | string | tensor | func | list(int) | list(type) |
+ *     kind      = type | number_type | sum_type | float_type | index_type | int | float |
+ *                 bool | shape | string | tensor | func | list(int) | list(type) |
  *                 list(float) | list(bool) | list(shape) | list(string) |
  *                 list(tensor) | list(func)
  *
- * number_type and float_type are types that may only be (floating) numbers. A default is
+ * number_type and float_type are types that may only be (floating) numbers, sum_type numbers
+ * or variants. A default is
  * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, `[1 1 1 1]`
  * and `[1 1 1 1 1]` (the only other lists) four and five ones; no text is the empty string. An attribute that has no
  * default and is not determined by an input must be given.

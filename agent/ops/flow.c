@@ -82,6 +82,12 @@ GRAD(merge_grad)
     return output_valid(grad_out[0]) ? grad_done(grad_in, n) : 0;
 }
 
+GRAD(same_grad)
+{
+    grad_in[0] = grad_out[0];
+    return 0;
+}
+
 #define ENTERS "frame_name:string, is_constant:bool=false, parallel_iterations:int=10"
 
 static const struct op_def rows[] = {
@@ -91,6 +97,9 @@ static const struct op_def rows[] = {
      "data:&T, pred:bool -> output_false:&T, output_true:&T; T:type", .ranks = "?0"},
     {"Merge", OP_AWAITED, merge_shape, merge_grad, PLANNED,
      "inputs:N*T -> output:T, value_index:int32; T:type, N:int"},
+    {"RefMerge", OP_AWAITED, merge_shape, merge_grad, PLANNED,
+     "inputs:&N*T -> output:&T, value_index:int32; T:type, N:int"},
+    {"RefIdentity", 0, shape_same, same_grad, ALIAS, "input:&T -> output:&T; T:type"},
     {"Enter", OP_AWAITED, shape_same, loop_grad, ALIAS,
      "data:T -> output:T; T:type, " ENTERS},
     {"RefEnter", OP_AWAITED, shape_same, loop_grad, ALIAS,

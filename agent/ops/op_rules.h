@@ -35,6 +35,7 @@
     X(io)                                                                                \
     X(join)                                                                              \
     X(linalg)                                                                            \
+    X(lists)                                                                             \
     X(math)                                                                              \
     X(matrix)                                                                            \
     X(nn)                                                                                \

@@ -114,6 +114,12 @@ static int bytes_of(const struct tensor *t, size_t *ret)
     return n >= 0 && !__builtin_mul_overflow((size_t)n, size, ret);
 }
 
+/* Whether values of the type mean something only in one run. */
+static int is_handle(int dtype)
+{
+    return dtype == DT_RESOURCE || dtype == DT_VARIANT;
+}
+
 /* A few values can be repeated many times, so *budget_bytes limits the total size of
  * tensors. */
 static int tensor_from_proto(struct arena *a, const Tf__TensorProto *p,
@@ -125,7 +131,7 @@ static int tensor_from_proto(struct arena *a, const Tf__TensorProto *p,
     if (p->tensor_shape != NULL && shape_from_proto(p->tensor_shape, &t.shape) != 0)
         return err_set(err, ERR_LIMIT, "a constant of %zu dimensions",
                        p->tensor_shape->n_dim);
-    if (!dtype_valid(p->dtype) || p->dtype == DT_RESOURCE || !bytes_of(&t, &bytes))
+    if (!dtype_valid(p->dtype) || is_handle(p->dtype) || !bytes_of(&t, &bytes))
         return err_set(err, ERR_FORMAT, "a constant of type %d and shape %s", p->dtype,
                        shape_text(&t.shape));
     if (bytes > *budget_bytes)
@@ -250,7 +256,7 @@ static int list_from_proto(struct arena *a, const Tf__AttrValue__ListValue *l,
 
 static int has_form(const Tf__TensorProto *t)
 {
-    return dtype_valid(t->dtype) && t->dtype != DT_RESOURCE &&
+    return dtype_valid(t->dtype) && !is_handle(t->dtype) &&
            (t->tensor_shape == NULL || t->tensor_shape->n_dim <= SHAPE_MAX_RANK);
 }
 

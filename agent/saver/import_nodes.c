@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    MAX_NODE_INPUTS = 65536,
     MAX_GUESSED_OUTPUTS = 256,
     /* up to this producer, shape {} of a placeholder means unknown */
     LAST_PRODUCER_OF_SCALAR_PLACEHOLDERS = 21,
@@ -39,7 +38,7 @@ static int split_input(struct import *im, const char *text, struct input_ref *re
     if (colon == NULL)
         return 0;
     index = strtol(colon + 1, &end, 10);
-    if (end == colon + 1 || *end != '\0' || index < 0 || index >= MAX_NODE_INPUTS)
+    if (end == colon + 1 || *end != '\0' || index < 0 || index >= IMPORT_MAX_INPUTS)
         return import_fail(im, ERR_FORMAT, "'%s' is no name of a tensor", text);
     ret->name = arena_strndup(&im->arena, name, (size_t)(colon - name));
     ret->index = (int)index;
@@ -98,18 +97,16 @@ static void name_node(struct import *im, struct import_node *node)
 /* Indexes the nodes by name, and counts the outputs of each node that other nodes use. */
 static int index_nodes(struct import *im)
 {
-    const Tf__GraphDef *graph = im->meta->graph_def;
     int rc = 0, index;
     size_t from;
 
-    im->n_nodes = graph->n_node;
     im->nodes = ARENA_ARRAY(&im->arena, struct import_node, im->n_nodes);
     for (size_t i = 0; i < im->n_nodes; i++) {
-        const Tf__NodeDef *def = graph->node[i];
+        const Tf__NodeDef *def = im->defs[i];
 
         if (name_table_find(&im->by_name, def->name) != NULL)
             return import_fail(im, ERR_EXISTS, "node '%s' is there twice", def->name);
-        if (def->n_input > MAX_NODE_INPUTS)
+        if (def->n_input > IMPORT_MAX_INPUTS)
             return import_fail(im, ERR_LIMIT, "node '%s' has %zu inputs", def->name,
                                def->n_input);
         name_table_add(&im->by_name, def->name)->count = (int)i;
@@ -118,8 +115,8 @@ static int index_nodes(struct import *im)
     for (size_t i = 0; i < im->n_nodes; i++)
         name_node(im, &im->nodes[i]);
     for (size_t i = 0; i < im->n_nodes; i++)
-        for (size_t k = 0; rc == 0 && k < graph->node[i]->n_input; k++) {
-            rc = find_node(im, &im->nodes[i], graph->node[i]->input[k], &from, &index);
+        for (size_t k = 0; rc == 0 && k < im->defs[i]->n_input; k++) {
+            rc = find_node(im, &im->nodes[i], im->defs[i]->input[k], &from, &index);
             if (rc == 0 && index >= im->nodes[from].n_outputs)
                 im->nodes[from].n_outputs = index + 1;
         }
@@ -195,20 +192,57 @@ static int read_attrs(struct import *im, const Tf__NodeDef *node,
     return 0;
 }
 
-/* The file's own definition of an op; NULL if it has none. */
-static const Tf__OpDef *listed(const struct import *im, const char *type)
+const Tf__OpDef *import_listed(const struct import *im, const char *type)
 {
     const struct name_entry *e = name_table_find(&im->listed, type);
 
     return e != NULL ? e->value : NULL;
 }
 
-/* Whether the attribute has the default value of the file's own definition. */
+/* Whether the value is the default of an attribute that the table's op lacks because a later
+ * TensorFlow added it. A file does not define the ops that only its functions use. */
+static int is_later_default(const char *name, const Tf__AttrValue *v)
+{
+    static const struct {
+        const char *name;
+        Tf__AttrValue__ValueCase kind;
+        int64_t value; /* of an int, a bool or a type; a string and a list are empty */
+    } rows[] = {
+        {"Tshape", TF__ATTR_VALUE__VALUE_TYPE, DT_INT32},
+        {"allow_missing_files", TF__ATTR_VALUE__VALUE_B, 0},
+        {"bad_indices_policy", TF__ATTR_VALUE__VALUE_S, 0},
+        {"batch_dims", TF__ATTR_VALUE__VALUE_I, 0},
+        {"explicit_paddings", TF__ATTR_VALUE__VALUE_LIST, 0},
+        {"shape_type", TF__ATTR_VALUE__VALUE_TYPE, DT_INT32},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].name, name) == 0 && rows[i].kind == v->value_case)
+            switch (v->value_case) {
+            case TF__ATTR_VALUE__VALUE_TYPE:
+                return v->type == rows[i].value;
+            case TF__ATTR_VALUE__VALUE_S:
+                return v->s.len == 0;
+            case TF__ATTR_VALUE__VALUE_LIST:
+                return v->list->n_i == 0;
+            case TF__ATTR_VALUE__VALUE_B:
+                return v->b == rows[i].value;
+            default:
+                return v->i == rows[i].value;
+            }
+    return 0;
+}
+
+/* Whether the attribute has the default value of the file's own definition, or, if it has none,
+ * that of TensorFlow's. */
 static int is_file_default(struct import *im, const Tf__NodeDef *node, const char *name,
                            const Tf__AttrValue *value)
 {
-    const Tf__OpDef__AttrDef *d = op_def_attr(listed(im, node->op), name);
+    const Tf__OpDef *p = import_listed(im, node->op);
+    const Tf__OpDef__AttrDef *d = p != NULL ? op_def_attr(p, name) : NULL;
 
+    if (p == NULL)
+        return is_later_default(name, value);
     return d != NULL && d->default_value != NULL && message_same(value, d->default_value);
 }
 
@@ -262,7 +296,7 @@ static const struct op_def *fit_row(struct import *im, const Tf__NodeDef *node,
             !is_file_default(im, node, a->name, node->attr[i]->value))
             return NULL;
         if (def == row)
-            def = op_def_widen(im->g, &im->definitions, row, listed(im, node->op),
+            def = op_def_widen(im->g, &im->definitions, row, import_listed(im, node->op),
                                attrs->items, attrs->n);
         if (def == NULL)
             return NULL;
@@ -306,7 +340,7 @@ static void mend_old_shape(struct import *im, const Tf__NodeDef *node,
 
 static const struct op_def *file_definition(struct import *im, const char *type)
 {
-    const Tf__OpDef *p = listed(im, type);
+    const Tf__OpDef *p = import_listed(im, type);
     struct name_entry *e = name_table_find(&im->definitions, type);
 
     if (e == NULL && p != NULL) {
@@ -322,7 +356,7 @@ static const struct op_def *file_definition(struct import *im, const char *type)
 static int add_defaults(struct import *im, const Tf__NodeDef *node,
                         const struct op_def *def, struct import_attrs *attrs)
 {
-    const Tf__OpDef *p = listed(im, node->op);
+    const Tf__OpDef *p = import_listed(im, node->op);
     struct attr *more = ARENA_ARRAY(&im->arena, struct attr, attrs->n + p->n_attr);
     int rc = 0;
 
@@ -377,25 +411,83 @@ static const struct op_def *guess(struct import *im, const struct import_node *n
     return def;
 }
 
+/* Whether the node has the inputs and attributes of the signature, perhaps with more attributes. */
+static int has_form(const struct signature *sig, const Tf__NodeDef *node,
+                    const struct import_attrs *attrs)
+{
+    int n = 0, n_there = 0, has_list = 0;
+
+    for (int i = 0; i < sig->n_in; i++)
+        has_list |= sig->in[i].is_list;
+    for (size_t i = 0; i < node->n_input; i++)
+        n += !is_control(node->input[i]);
+    for (size_t i = 0; i < attrs->n; i++) {
+        const struct signature_attr *s =
+            signature_attr(sig, span_of(attrs->items[i].name));
+
+        if (s != NULL && !is_supported(s, &attrs->items[i]))
+            return 0;
+        n_there += s != NULL && !s->has_default;
+    }
+    for (int i = 0; i < sig->n_attrs; i++)
+        n_there -= !sig->attrs[i].has_default;
+    return n_there == 0 && (has_list || n == sig->n_in);
+}
+
+/* The row as a foreign op with all attributes of the node, whose types of inputs and outputs it
+ * has: as an export defines it, and an import of that reads it. Adds the row's defaults. NULL if
+ * the node is not of the row's form. */
+static const struct op_def *foreign_row(struct import *im, const struct op_def *row,
+                                        const Tf__NodeDef *node,
+                                        struct import_attrs *attrs)
+{
+    const struct signature *sig = op_def_signature(im->g, row);
+    struct attr *more =
+        ARENA_ARRAY(&im->arena, struct attr, attrs->n + (size_t)sig->n_attrs);
+    const struct op_def *def = NULL;
+
+    if (has_form(sig, node, attrs))
+        def = op_def_widen(im->g, &im->definitions, row, NULL, attrs->items, attrs->n);
+    if (def == NULL)
+        return NULL;
+    memcpy(more, attrs->items, attrs->n * sizeof(*more));
+    attrs->items = more;
+    for (int i = 0; i < sig->n_attrs; i++) {
+        const struct span name = sig->attrs[i].name;
+        struct attr *a = &attrs->items[attrs->n];
+        const char *text = arena_strndup(&im->arena, name.p, name.len);
+
+        if (!sig->attrs[i].has_default || find_attr(attrs, text) != NULL ||
+            signature_default(&sig->attrs[i], a) != 0)
+            continue;
+        a->name = text;
+        attrs->n++;
+    }
+    return op_def_from_proto(im->g, op_def_to_proto(&im->arena, def));
+}
+
 /* Finds the definition for the node and adapts its attributes to it. *ret_lack: the attribute
  * because of which the table's op does not do, or NULL. */
 static int define(struct import *im, const struct import_node *node,
                   const struct op_def **ret, struct import_attrs *attrs,
                   const char **ret_lack)
 {
-    const struct op_def *def = op_def_find(graph_op_table(im->g), node->def->op);
-    int rc = read_attrs(im, node->def, def, attrs);
+    const struct op_def *row = op_def_find(graph_op_table(im->g), node->def->op),
+                        *def = NULL;
+    int rc = read_attrs(im, node->def, row, attrs);
 
     if (rc != 0)
         return rc;
     mend_old_shape(im, node->def, attrs);
-    if (def != NULL)
-        def = fit_row(im, node->def, def, attrs, ret_lack);
+    if (row != NULL)
+        def = fit_row(im, node->def, row, attrs, ret_lack);
     if (def == NULL) {
         def = file_definition(im, node->def->op);
         if (def != NULL)
             rc = add_defaults(im, node->def, def, attrs);
-        else
+        else if (row != NULL)
+            def = foreign_row(im, row, node->def, attrs);
+        if (def == NULL)
             def = guess(im, node, attrs);
     }
     if (rc == 0 && def == NULL)
@@ -491,9 +583,16 @@ static int build_node(struct import *im, size_t at)
     if (rc == 0 && node->op == NULL)
         rc = import_graph_failed(im);
     if (rc == 0 && lack != NULL)
-        operation_set_lack(node->op, lack);
+        operation_explain(
+            node->op,
+            arena_printf(&im->arena,
+                         "operations of type %s cannot be run with its value of "
+                         "the attribute '%s'",
+                         p->op, lack));
     if (rc == 0 && other.op != NULL)
         operation_forget_shape(node->op);
+    if (rc == 0 && name_table_find(&im->reasons, p->name) != NULL)
+        operation_explain(node->op, name_table_find(&im->reasons, p->name)->value);
     return rc == 0 ? charge_outputs(im, node->op) : rc;
 }
 

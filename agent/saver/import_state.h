@@ -1,5 +1,6 @@
-/* import_state.h - the state of an import; private to metagraph_import.c and two files.
+/* import_state.h - the state of an import; private to agent/saver.
  *
+ *     inline.c              nodes that call functions to those of the functions
  *     import_nodes.c        NodeDefs to operations, each after its inputs
  *     import_collections.c  collections, including variables
  *
@@ -41,9 +42,12 @@ struct import {
     int clear_devices, producer;
     size_t constant_bytes; /* rest of the budget */
     const Tf__MetaGraphDef *meta;
-    const Tf__OpList *ops; /* definitions in the file, or NULL */
+    const Tf__OpList *ops;    /* definitions in the file, or NULL */
+    Tf__NodeDef *const *defs; /* [n_nodes] in the file's order */
     struct import_node *nodes;
     size_t n_nodes;
+    struct name_table
+        reasons; /* why a node of `defs` still calls a function: text by name */
     struct name_table by_name;     /* count: index */
     struct name_table definitions; /* foreign ops by type; widened rows by op_def_widen */
     struct name_table listed;      /* Tf__OpDef of `ops` by type */
@@ -55,6 +59,10 @@ struct import {
 
 #define import_fail(im, code, ...) err_set((im)->err, (code), __VA_ARGS__)
 
+enum { IMPORT_MAX_INPUTS = 65536 }; /* of a node or a function */
+
+/* The file's own definition of an op; NULL if it has none. */
+const Tf__OpDef *import_listed(const struct import *im, const char *type);
 /* Builds an operation for every node. */
 int import_nodes(struct import *im);
 int import_collections(struct import *im);

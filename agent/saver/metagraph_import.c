@@ -2,6 +2,7 @@
 
 #include "agent/graph/import.h"
 #include "agent/saver/import_state.h"
+#include "agent/saver/inline.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -69,7 +70,9 @@ static int import(struct import *im, const void *data, size_t len_bytes)
         name_table_add(&im->listed, im->ops->op[i]->name)->value = im->ops->op[i];
     if (im->meta->graph_def->versions != NULL)
         im->producer = im->meta->graph_def->versions->producer;
-    rc = import_nodes(im);
+    rc = inline_functions(im);
+    if (rc == 0)
+        rc = import_nodes(im);
     if (rc == 0)
         rc = import_collections(im);
     if (rc == 0)
@@ -98,6 +101,7 @@ int metagraph_import(struct graph *g, const void *data, size_t len_bytes,
     name_table_done(&im.by_name);
     name_table_done(&im.definitions);
     name_table_done(&im.listed);
+    name_table_done(&im.reasons);
     free(im.back_edges);
     free(im.variables);
     arena_done(&im.arena);

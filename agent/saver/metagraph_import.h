@@ -7,6 +7,8 @@
  *            convolutions become foreign operations (graph/import.h): they can be
  *            inspected, replaced by feeds and exported; only a run that needs one fails,
  *            with an error that names node, op and attribute.
+ * Functions  nodes that call functions (If, Case, While, PartitionedCall, ...) are replaced by
+ *            what the functions do (inline.h), and are exported as that.
  * Old files  up to producer 21, shape {} of a Placeholder means an unknown shape. Missing
  *            attributes get the defaults of their op.
  * Names      are those of the file; names that the graph already has get "_1", "_2", ...,

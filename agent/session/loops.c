@@ -35,7 +35,7 @@ int loop_is_enter(const struct operation *op)
 
 int loop_is_merge(const struct operation *op)
 {
-    if (!operation_is(op, "Merge"))
+    if (!is_merge(op))
         return 0;
     for (int i = 0; i < operation_n_inputs(op); i++)
         if (loop_is_enter(operation_input(op, i).op) ||
@@ -297,7 +297,7 @@ static int check_awaited(struct walk *w, const struct operation *op)
         const struct operation *at = todo[--n];
         const int n_inputs = at == op ? 0 : operation_n_inputs(at);
 
-        if ((operation_def(at)->flags & (OP_WRITES | OP_STAGED)) != 0)
+        if ((operation_def(at)->flags & OP_WRITES) != 0 || operation_is_staged(at))
             return err_set(
                 w->f->err, ERR_UNSUPPORTED,
                 "%s waits for %s, which would run after the last iteration of its "

@@ -371,6 +371,7 @@ int guard_of_input(struct plan *p, const struct order *order,
                    struct output x);          /* or a feed */
 int guard_both(struct plan *p, int a, int b); /* the guard that holds if both do */
 int is_switch(const struct operation *op);
+int is_merge(const struct operation *op); /* Merge or RefMerge */
 
 /* For each operation of the graph, whether it has an effect or depends on an operation
  * that has one. */

@@ -11,6 +11,11 @@ int is_switch(const struct operation *op)
     return operation_is(op, "Switch") || operation_is(op, "RefSwitch");
 }
 
+int is_merge(const struct operation *op)
+{
+    return operation_is(op, "Merge") || operation_is(op, "RefMerge");
+}
+
 static int same_condition(const struct condition *a, const struct condition *b)
 {
     return output_same(a->predicate, b->predicate) && a->version == b->version &&
@@ -155,7 +160,8 @@ static int fail_mixed(const struct operation *merge, struct err *err)
 static int guard_of_op(struct plan *p, const struct order *order,
                        const struct operation *op, struct err *err)
 {
-    int merge = operation_is(op, "Merge"), guard = 0, n_alive = 0;
+    const int merge = is_merge(op);
+    int guard = 0, n_alive = 0;
 
     if (operation_is(op, "ControlTrigger"))
         return 0;

@@ -376,17 +376,29 @@ static int fail_slab(const struct lowering *l, const struct operation *op)
                    operation_name(op));
 }
 
-/* A variable that is fed can be read, but it has no place to write to. */
+/* A variable that is fed can be read, but it has no place to write to; nor has one that a
+ * RefMerge chooses. */
 static int check_variables(const struct lowering *l, const struct node *n)
 {
-    for (int i = 0; i < n->n_in; i++)
-        if (takes_reference(n->op, i) && n->in[i] >= 0 &&
-            value_at(l, value_at(l, n->in[i])->root)->kind == VALUE_FEED)
+    for (int i = 0; i < n->n_in; i++) {
+        const char *name = operation_name(operation_input(n->op, i).op);
+        enum value_kind kind;
+
+        if (!takes_reference(n->op, i) || n->in[i] < 0)
+            continue;
+        kind = value_at(l, value_at(l, n->in[i])->root)->kind;
+        if (kind == VALUE_FEED)
             return err_set(l->err, ERR_ARG,
                            "%s changes or checks the variable %s, so that it cannot be "
                            "fed; what reads it can",
-                           operation_name(n->op),
-                           operation_name(operation_input(n->op, i).op));
+                           operation_name(n->op), name);
+        if (kind != VALUE_VARIABLE && op_writes(n->op, i))
+            return err_set(
+                l->err, ERR_UNSUPPORTED,
+                "%s writes the variable that %s chooses: only a variable that is "
+                "known before the run can be written",
+                operation_name(n->op), name);
+    }
     return 0;
 }
 
@@ -400,17 +412,23 @@ int lower_kernel(struct lowering *l, struct node *n, const struct kernel *row, i
 static int lower_node(struct lowering *l, struct node *n, int *out)
 {
     const struct kernel *row = &operation_def(n->op)->kernel;
+    const int is_many = operation_is(n->op, "IdentityN");
 
-    if (row->kind != KERNEL_ALIAS && makes_handles(l, n))
+    if (row->kind != KERNEL_ALIAS && !is_many && makes_handles(l, n))
         return plan_not_runnable(n->op, l->err);
     if (check_handles(l, n) != 0)
         return ERR_DTYPE;
+    for (int i = 0; is_many && i < n->n_out; i++)
+        if (value_at(l, n->out[i])->tensor.dtype == DT_RESOURCE)
+            out[i] = n->in[i]; /* the kernel copies only the others */
     n->call = row->call;
-    if (((operation_def(n->op)->flags & OP_WRITES) != 0 ||
-         n->call == kern_is_initialized) &&
-        check_variables(l, n) != 0)
-        return ERR_ARG;
-    if (operation_is(n->op, "Merge"))
+    int rc =
+        (operation_def(n->op)->flags & OP_WRITES) != 0 || n->call == kern_is_initialized
+            ? check_variables(l, n)
+            : 0;
+    if (rc != 0)
+        return rc;
+    if (is_merge(n->op))
         return lower_merge(l, n, out);
     if (is_switch(n->op)) {
         lower_pin(l, n->op);
@@ -434,7 +452,6 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     /* a copy: inputs may be replaced while lowering */
     int *in = lower_ints(l, n->n_in);
     memcpy(in, n->in, sizeof(int) * (size_t)n->n_in);
-    int rc = 0;
     if (row->kind == KERNEL_ALIAS)
         out[0] = alias(l, n->op, n->in[0], &value_at(l, out[0])->tensor.shape, 0);
     else if (!lower_needs_float32(l, n, row))
@@ -530,7 +547,7 @@ static int lacks_inputs(const struct operation *op, const int *in, int n)
 
     for (int i = 0; i < n; i++)
         n_there += in[i] >= 0;
-    return operation_is(op, "Merge") ? n > 0 && n_there == 0 : n_there < n;
+    return is_merge(op) ? n > 0 && n_there == 0 : n_there < n;
 }
 
 /* Whether output 0 is, or may be, a reference variable's memory, or a handle. */
@@ -563,7 +580,7 @@ static int lower_op(struct lowering *l, const struct operation *op)
         take_feeds(l, op, out);
         return 0;
     }
-    if ((operation_def(op)->flags & (OP_FOREIGN | OP_STAGED)) != 0)
+    if ((operation_def(op)->flags & OP_FOREIGN) != 0 || operation_is_staged(op))
         return plan_not_runnable(op, l->err);
     if (operation_is(op, "Placeholder"))
         return not_fed(l, op);

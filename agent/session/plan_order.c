@@ -10,6 +10,7 @@
  * use. The users of a value that ReadVariableOp read come before the write, too, so that the
  * value need not be copied; where that would close a cycle, the read copies it. */
 #include "agent/graph/import.h"
+#include "agent/graph/op_def.h"
 #include "agent/session/loops.h"
 #include "agent/session/plan.h"
 #include "agent/session/uses.h"
@@ -264,7 +265,7 @@ static void find_behind(struct sorter *s)
             continue;
         if (operation_is_variable(op)) {
             s->behind[id] = id;
-        } else if (operation_n_inputs(op) > 0 && !operation_is(op, "Merge") &&
+        } else if (operation_n_inputs(op) > 0 && !is_merge(op) &&
                    (op_passes_on(op, 0) || operation_is(op, "ReadVariableOp"))) {
             const struct output x = operation_input(op, 0);
 
@@ -483,12 +484,11 @@ static int heap_pop(int *heap, int *n)
 
 int plan_not_runnable(const struct operation *op, struct err *err)
 {
-    const char *lack = operation_lack(op);
-
-    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run%s%s%s",
-                   operation_name(op), operation_type(op),
-                   lack != NULL ? " with its value of the attribute '" : "",
-                   lack != NULL ? lack : "", lack != NULL ? "'" : "");
+    if (operation_reason(op) != NULL)
+        return err_set(err, ERR_UNSUPPORTED, "%s: %s", operation_name(op),
+                       operation_reason(op));
+    return err_set(err, ERR_UNSUPPORTED, "%s: operations of type %s cannot be run",
+                   operation_name(op), operation_type(op));
 }
 
 /* Reports the operations that never became ready. */
@@ -555,7 +555,7 @@ static int needs_value(const struct operation *op, int i)
 {
     struct output x = operation_input(op, i);
 
-    if ((is_switch(op) && i == 0) || operation_is(op, "Merge"))
+    if ((is_switch(op) && i == 0) || is_merge(op))
         return 0; /* passes the input on without reading it */
     if (output_dtype(x) == DT_RESOURCE && !writes(op))
         return reads_handle(op);

@@ -145,6 +145,16 @@ static int check_args(const struct session *s, const struct run_args *args,
         rc = check_feed(s, args, i, err);
     for (size_t i = 0; rc == 0 && i < args->n_fetches; i++)
         rc = check_output(s, args->fetches[i], "fetch", err);
+    for (size_t i = 0; rc == 0 && i < args->n_feeds + args->n_fetches; i++) {
+        const struct output x =
+            i < args->n_feeds ? args->feeds[i].output : args->fetches[i - args->n_feeds];
+
+        if (output_dtype(x) == DT_VARIANT)
+            rc = err_set(err, ERR_ARG,
+                         "Tensor %s:%d is a tensor list, which only exists in a run: it "
+                         "cannot be fed or fetched",
+                         operation_name(x.op), x.index);
+    }
     for (size_t i = 0; rc == 0 && i < args->n_targets; i++) {
         if (args->targets[i] == NULL)
             rc = err_set(err, ERR_ARG, "a target is no operation");
@@ -493,6 +503,7 @@ static int run_staged(struct session *s, const struct schedule *sc,
     rc = schedule_run(&r, sc, args, ret, ret_dead, err);
     s->is_staged = 0;
     containers_done(&r.containers);
+    lists_done(&r.lists);
     return rc;
 }
 
@@ -561,6 +572,8 @@ static size_t add_tapped(struct session *s, const struct run_args *args,
     for (size_t i = 0; i < s->tap->n; i++) {
         const struct output x = s->tap->outputs[i];
 
+        if (output_dtype(x) == DT_VARIANT)
+            continue;
         if (!run_is_fed(args, x) && (!needed.added[operation_id(x.op)] ||
                                      (depths != NULL && depths[operation_id(x.op)] > 0)))
             continue;

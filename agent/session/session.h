@@ -23,13 +23,13 @@
  *          computes it in a separate run, the probe, and feeds it. It must not depend on an
  *          operation that writes: ERR_SHAPE. Where values decide how large a result is
  *          (Unique, Where), the run is cut, as at loops. These runs allocate.
- * Loops    while loops (Enter, Merge, Switch, NextIteration, Exit, LoopCond), tensor arrays
- *          and stacks run between plans: such a run is cut into several plans, and so are
+ * Loops    while loops (Enter, Merge, Switch, NextIteration, Exit, LoopCond), tensor arrays,
+ *          stacks and tensor lists run between plans: such a run is cut into several plans, and so are
  *          a loop's condition and body (stages.h). These runs allocate. Uses and
  *          writes of variables have the same order as in other runs; a loop is one use and
  *          one write, and its iterations run one after another. ERR_FORMAT: a loop is
- *          malformed; ERR_LIMIT: it does not end, or its arrays and stacks take too much
- *          memory. ERR_UNSUPPORTED: a Merge joins branches that one variable decided about
+ *          malformed; ERR_LIMIT: it does not end, or its arrays, stacks and lists take too
+ *          much memory. ERR_UNSUPPORTED: a Merge joins branches that one variable decided about
  *          before and after it was written.
  * Draws    random ops draw from rng_key_derive(key, operation name) at the counter given
  *          for the run; in a loop, from another key in each iteration.

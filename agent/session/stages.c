@@ -117,7 +117,7 @@ int stages_cut_at(const struct operation *op, const unsigned char *known)
         if (!known[operation_id(operation_input(op, i).op)] &&
             operation_is_sized_by(op, i))
             return 1;
-    return (d->flags & OP_STAGED) != 0;
+    return operation_is_staged(op);
 }
 
 static void push(struct builder *b, const struct operation *op)

@@ -1,9 +1,10 @@
 /* stages.h - runs what no plan can: loops, tensor arrays and stacks. Private to
  * agent/session.
  *
- * An operation with OP_STAGED changes values that plans do not know; values decide the sizes of
- * the results of another (Unique, Where; op_def.sized_by), unless planning knows them
- * (plan_knows). A run that needs such operations, the staged ones, is cut into
+ * An operation with OP_STAGED changes values that plans do not know, or it computes lists
+ * (operation_is_staged); values decide the sizes of the results of another (Unique, Where;
+ * op_def.sized_by), unless planning knows them (plan_knows). A run that needs such operations,
+ * the staged ones, is cut into
  * stages. Each stage is an ordinary plan, which computes the inputs of the staged
  * operations that follow it; then these run, and their results are fed to later stages.
  * Any other operation runs in the first stage that needs it, and its results are fed to
@@ -24,13 +25,14 @@
  * Dead     a value on a branch not taken is dead. A staged operation with a dead input
  *          does not run, and its results are fed as dead.
  * Bounds   the session's max_iterations counts the iterations of all loops of a run; for
- *          tensor arrays and stacks see containers.h. Each plan reports progress
+ *          tensor arrays and stacks see containers.h, for tensor lists lists.h. Each plan reports progress
  *          (session_set_progress).
  */
 #ifndef AGENT_SESSION_STAGES_H
 #define AGENT_SESSION_STAGES_H
 
 #include "agent/session/containers.h"
+#include "agent/session/lists.h"
 #include "agent/session/loops.h"
 #include "agent/session/session.h"
 #include "agent/session/uses.h"
@@ -130,6 +132,7 @@ void schedule_free(struct schedule *s); /* NULL is fine */
 struct staged_run {
     struct session *session;
     struct containers containers;
+    struct lists lists;
     int64_t n_iterations, max_iterations;
 };
 

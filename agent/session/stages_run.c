@@ -224,7 +224,7 @@ static int run_loop(struct staged_run *r, const struct unit *u,
                     const struct contained *in, struct contained *ret,
                     const struct run_args *args, struct err *err)
 {
-    const int n = u->loop->n_variables;
+    const int n = u->loop->n_variables, n_lists = r->lists.n;
     int rc = 0, goes_on = 1;
 
     for (int i = 0; i < n; i++) {
@@ -243,6 +243,7 @@ static int run_loop(struct staged_run *r, const struct unit *u,
                          operation_name(u->loop->cond), (long long)r->max_iterations);
         else
             rc = iterate(r, u, ret, in + n, args, number, &goes_on, err);
+        lists_sweep(&r->lists, n_lists, ret, rc == 0 ? n : 0);
     }
     if (rc != 0)
         clear(ret, n);
@@ -346,6 +347,8 @@ static int run_unit(struct staged_run *r, const struct unit *u, struct slot *slo
         rc = run_loop(r, u, in, ret, args, err);
     else if (rc == 0 && !is_dead && operation_def(u->op)->sized_by != NULL)
         rc = run_sized(u->op, in, ret, err);
+    else if (rc == 0 && !is_dead && lists_has(u->op))
+        rc = lists_run(&r->lists, u->op, in, ret, err);
     else if (rc == 0 && !is_dead)
         rc = containers_run(&r->containers, u->op, in, ret, err);
     for (int i = 0; rc == 0 && i < u->n_out; i++) {

@@ -85,8 +85,7 @@ static int is_cut(const void *ctx, struct output x)
 static const struct operation *variable_behind(struct output x)
 {
     while (!operation_is_variable(x.op)) {
-        if (operation_n_inputs(x.op) == 0 || operation_is(x.op, "Merge") ||
-            !op_passes_on(x.op, 0))
+        if (operation_n_inputs(x.op) == 0 || is_merge(x.op) || !op_passes_on(x.op, 0))
             return NULL;
         x = operation_input(x.op, 0);
     }

@@ -83,7 +83,7 @@ int op_writes(const struct operation *op, int i)
 
 int op_passes_on(const struct operation *op, int i)
 {
-    if (operation_is(op, "Merge"))
+    if (is_merge(op))
         return 1;
     if (i != 0)
         return 0;

@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* symbol, number, name, bytes per element (0: not of fixed size) */
+/* symbol, number, name, bytes per element (0: not of fixed size). A variant is a tensor list of
+ * one run, by its number (agent/session/lists.h): it is in no file and in no message. */
 #define DTYPE_MAP(X)                                                                     \
     X(DT_FLOAT, 1, "float32", 4)                                                         \
     X(DT_DOUBLE, 2, "float64", 8)                                                        \
@@ -21,6 +22,7 @@
     X(DT_COMPLEX128, 18, "complex128", 16)                                               \
     X(DT_HALF, 19, "float16", 2)                                                         \
     X(DT_RESOURCE, 20, "resource", 0)                                                    \
+    X(DT_VARIANT, 21, "variant", 8)                                                      \
     X(DT_UINT32, 22, "uint32", 4)                                                        \
     X(DT_UINT64, 23, "uint64", 8)
 

@@ -235,6 +235,44 @@ START_TEST(a_copy_in_a_branch_is_of_the_new_weights)
 END_TEST
 
 /* Two uses of one v/read, before and after the write. */
+/* Both branches of tf.cond write w, and return the reference. */
+START_TEST(branches_that_write_return_the_memory)
+{
+    struct case_ c;
+    struct output yes, w, x, add, set, merged;
+    struct tensor t;
+
+    case_init(&c);
+    yes = placeholder(c.g, DT_BOOL, &SHAPE_SCALAR, "yes");
+    w = binary(c.g, "RefSwitch", c.w->ref, yes, NULL);
+    x = binary(c.g, "Switch", constant_f32(c.g, 5, NULL), yes, NULL);
+    add = binary(c.g, "AssignAdd", (struct output){w.op, 1}, (struct output){x.op, 1},
+                 NULL);
+    set = binary(c.g, "Assign", w, x, NULL);
+    merged = unary(c.g, "RefIdentity", binary(c.g, "RefMerge", set, add, NULL), NULL);
+    ck_assert(output_is_ref(merged));
+    x = unary(c.g, "Neg", merged, NULL);
+    for (uint8_t k = 0; k < 2; k++) {
+        c.bed.n_feeds = 0;
+        bed_init_variables(&c.bed);
+        c.bed.feeds[c.bed.n_feeds++] =
+            (struct feed){yes, tensor_view(DT_BOOL, SHAPE_SCALAR, &k)};
+        t = bed_fetch(&c.bed, x);
+        ck_assert_float_eq(*tensor_f32(&t), k ? -6 : -5);
+        tensor_free(&t);
+    }
+    x = binary(c.g, "Assign", merged, constant_f32(c.g, 1, NULL), "late");
+    struct run_args args = bed_args(&c.bed);
+    args.targets = &x.op;
+    args.n_targets = 1;
+    ck_assert_int_eq(session_run(c.bed.s, &args, NULL, &c.bed.err), ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(c.bed.err.msg,
+                         "late writes the variable that RefIdentity chooses") != NULL,
+                  "%s", c.bed.err.msg);
+    bed_done(&c.bed);
+}
+END_TEST
+
 START_TEST(uses_have_times_of_their_own)
 {
     struct case_ c;
@@ -479,6 +517,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, an_average_is_of_the_new_weights);
     tcase_add_test(tc, a_counter_is_read_after_it_is_raised);
     tcase_add_test(tc, a_copy_in_a_branch_is_of_the_new_weights);
+    tcase_add_test(tc, branches_that_write_return_the_memory);
     tcase_add_test(tc, uses_have_times_of_their_own);
     tcase_add_test(tc, a_choice_is_read_when_it_is_used);
     tcase_add_test(tc, a_predicate_is_read_by_each_switch);
