@@ -238,8 +238,10 @@ def all_runs():
 def check_run(tf, args, folder, name, config, settings):
     import numpy as np
     words = [w for s in SHORT + settings for w in ("--set", s)]
+    # shipped configurations name their programs from the project's root
     p = subprocess.run([BROOD, "run", ROOT / "configs" / f"{config}.yaml", "--name", name, "-q",
-                        *words], cwd=folder, capture_output=True, text=True, check=False)
+                        "--runs-dir", f"{folder}/runs", *words], cwd=ROOT, capture_output=True,
+                       text=True, check=False)
     if p.returncode != 0:
         print(f"not ok - {name}: {p.stderr.strip()}")
         return False
