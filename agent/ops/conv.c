@@ -37,9 +37,9 @@ static int64_t patch_block(const struct shape_args *args, const struct shape *fi
     const int64_t filters = filter->dim[filter->rank - 1];
     const int64_t pixels = filters > 0 ? shape_elements(y) / filters : 0;
     const int64_t rows = pixels < DENSE_BLOCK ? pixels : DENSE_BLOCK;
-    const size_t elem = dtype_size((enum dtype)attr_int(args->op, "T"));
 
-    return rows * span(filter, 0, filter->rank - 1) * (int64_t)(elem / sizeof(float));
+    return rows * span(filter, 0, filter->rank - 1) *
+           (int64_t)(element_bytes(args->op) / sizeof(float));
 }
 
 static int64_t conv_scratch(const struct shape_args *args)

@@ -170,9 +170,8 @@ static int kern_depthwise_to_filter(const struct kernel_args *a)
 
 static int64_t filter_scratch(const struct shape_args *args)
 {
-    const size_t elem = dtype_size((enum dtype)attr_int(args->op, "T"));
-
-    return shape_elements(&args->out[0]) * (int64_t)(elem / sizeof(float));
+    return shape_elements(&args->out[0]) *
+           (int64_t)(element_bytes(args->op) / sizeof(float));
 }
 
 /* ---- shapes and gradients ---- */

@@ -317,7 +317,7 @@ static void lay_out(const struct shape_args *args, struct layout *l)
 
 static int64_t einsum_scratch(const struct shape_args *args)
 {
-    const size_t elem = dtype_size((enum dtype)attr_int(args->op, "T"));
+    const size_t elem = element_bytes(args->op);
     struct layout l;
     int64_t n = 0;
 

@@ -240,9 +240,10 @@ static int count_all(const struct parse *p, int is_dense, int i, int64_t *ret_su
 /* The shape that the operation gives for one example; its first dimension may be unknown. */
 static const struct shape *dense_shape(const struct parse *p, int i)
 {
+    static const struct shape unknown = {.rank = -1};
     const struct attr *a = operation_attr(p->op, "dense_shapes");
 
-    return (size_t)i < a->n ? &a->list_shape[i] : &SHAPE_UNKNOWN;
+    return (size_t)i < a->n ? &a->list_shape[i] : &unknown;
 }
 
 /* Elements of one row of a feature of variable length; of another, all. */
@@ -545,6 +546,15 @@ static int kern_sparse_to_dense(const struct kernel_args *a)
     return 0;
 }
 
+static struct output range_of_rank(struct graph *g, struct output x)
+{
+    const struct output start = constant_i32(g, 0, "range/start");
+    const struct output rank = unary(g, "Rank", x, "Rank");
+    const struct output delta = constant_i32(g, 1, "range/delta");
+
+    return ternary(g, "Range", start, rank, delta, "range");
+}
+
 /* tf.reduce_sum(x) */
 static struct output sum_of_all(struct graph *g, struct output x)
 {
@@ -555,19 +565,18 @@ static struct output sum_of_all(struct graph *g, struct output x)
     if (rank >= 0)
         axes = constant_i32s(g, all, (size_t)rank, "Const");
     else
-        axes = ternary(g, "Range", constant_i32(g, 0, "range/start"),
-                       unary(g, "Rank", x, "Rank"), constant_i32(g, 1, "range/delta"),
-                       "range");
+        axes = range_of_rank(g, x);
     return binary(g, "Sum", x, axes, NULL);
 }
 
 GRAD(sparse_to_dense_grad)
 {
-    struct output values = binary(g, "GatherNd", grad_out[0], input_of(op, 0), NULL);
+    const struct output values =
+        binary(g, "GatherNd", grad_out[0], input_of(op, 0), NULL);
+    const struct output all = sum_of_all(g, grad_out[0]), given = sum_of_all(g, values);
 
     grad_in[2] = values;
-    grad_in[3] =
-        binary(g, "Sub", sum_of_all(g, grad_out[0]), sum_of_all(g, values), "sub");
+    grad_in[3] = binary(g, "Sub", all, given, "sub");
     return grad_done(grad_in + 2, 2);
 }
 

@@ -209,6 +209,13 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
     return 0;
 }
 
+size_t element_bytes(const struct operation *op)
+{
+    const enum dtype t = (enum dtype)attr_int(op, "T");
+
+    return t == DT_HALF || t == DT_BFLOAT16 ? sizeof(float) : dtype_size(t);
+}
+
 int kernel_check_shapes(const struct kernel_args *a)
 {
     enum { MAX = 8 };

@@ -120,6 +120,9 @@ int insert_axis(const struct shape_args *args, const struct shape *s, const int6
 int variable_shape(const struct shape_args *args, int i, const char *type,
                    struct shape *ret);
 
+/* The bytes of an element of type T in a kernel, which gets halves as float32. */
+size_t element_bytes(const struct operation *op);
+
 /* For kernels: the shape rule once more, now that all values are known. ERR_SHAPE, ERR_ARG. */
 int kernel_check_shapes(const struct kernel_args *a);
 

@@ -1028,18 +1028,12 @@ START_TEST(every_constraint_has_a_refusal)
         "Placeholder", "Const", "VariableV2", "Variable", "MergeV2Checkpoints", "Where",
         "Shape", "ShapeN", "Cast", "IdentityN",
         /* ops of resources and branches, and of names: test_ops.c */
-<<<<<<< HEAD
-        "ReadVariableOp", "Switch", "RefSwitch", "Merge", "StringJoin", "ScalarSummary",
-        "MergeSummary", "ShardedFilename", "SaveV2", "RestoreV2", "SaveSlices", "Save",
-        "RestoreSlice", "Restore", "ShardedFilespec",
-        /* tests/tensorflow */
-        "ParseExample", "ParseExampleV2", "ParseSingleExample", "DecodeRaw",
-        "SparseToDense",
-=======
         "ReadVariableOp", "Switch", "RefSwitch", "Merge", "RefMerge", "StringJoin",
         "ScalarSummary", "MergeSummary", "ShardedFilename", "SaveV2", "RestoreV2",
         "SaveSlices", "Save", "RestoreSlice", "Restore", "ShardedFilespec",
->>>>>>> 968cd594 (import: TensorFlow 2's conditions, loops and calls are inlined)
+        /* tests/tensorflow */
+        "ParseExample", "ParseExampleV2", "ParseSingleExample", "DecodeRaw",
+        "SparseToDense",
         /* ops of handles: test_parts.c */
         "VariableShape", "ResourceGather", "ResourceGatherNd",
         /* ops of loops, tensor arrays and stacks: test_while.c */
