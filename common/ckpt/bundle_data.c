@@ -248,7 +248,7 @@ static int check_stored(struct bundle_reader *r, const struct bundle_entry *e,
 {
     char type[DTYPE_LABEL_BYTES];
 
-    if (e->dtype != DT_STRING && dtype_size(e->dtype) == 0)
+    if (e->dtype != DT_STRING && bundle_element_bytes(e->dtype) == 0)
         return err_set(err, ERR_UNSUPPORTED, "a stored %s", dtype_label(e->dtype, type));
     return e->n_slices > 0 ? check_cover(r, e, err) : seek_entry(r, e, err);
 }

@@ -241,6 +241,12 @@ static int parse_slices(struct cursor c, struct arena *a, struct bundle_entry *e
     return 0;
 }
 
+size_t bundle_element_bytes(enum dtype dtype)
+{
+    return dtype == DT_VARIANT ? 0
+                               : dtype_size(dtype); /* a variant is a number of its run */
+}
+
 static int check_sizes(const struct bundle_entry *e, struct err *err)
 {
     int64_t n = shape_elements(&e->shape);
@@ -248,9 +254,10 @@ static int check_sizes(const struct bundle_entry *e, struct err *err)
 
     if (n < 0)
         return malformed(err, "shape: too many elements");
-    if (e->n_slices > 0 || dtype_size(e->dtype) == 0)
+    if (e->n_slices > 0 || bundle_element_bytes(e->dtype) == 0)
         return 0;
-    if (!mem_mul((size_t)n, dtype_size(e->dtype), &bytes) || bytes != e->size_bytes)
+    if (!mem_mul((size_t)n, bundle_element_bytes(e->dtype), &bytes) ||
+        bytes != e->size_bytes)
         return malformed(err, "entry: size and shape do not fit");
     return 0;
 }

@@ -12,6 +12,9 @@ enum {
     BUNDLE_MAX_SLICES = 4096,
 };
 
+/* The bytes of an element in a file; 0: of strings, and of types that no file has. */
+size_t bundle_element_bytes(enum dtype dtype);
+
 /* BundleHeaderProto. Reading returns the number of shards, or an error. */
 void bundle_put_header(struct wbuf *b, uint32_t n_shards);
 int bundle_parse_header(struct cursor c, struct err *err);

@@ -147,7 +147,7 @@ static int check_tensor(const char *name, const struct tensor *t, struct err *er
 {
     if (name[0] == '\0')
         return err_set(err, ERR_ARG, "a tensor without a name");
-    if (t->dtype != DT_STRING && dtype_size(t->dtype) == 0)
+    if (t->dtype != DT_STRING && bundle_element_bytes(t->dtype) == 0)
         return err_set(err, ERR_DTYPE, "%s: a %s cannot be stored", name,
                        dtype_name(t->dtype));
     return 0;

@@ -243,7 +243,7 @@ int schema_is_given(const struct schema *s, const void *root, const void *base,
         return get_tree(at_const(base, f->offset)) != NULL;
     if (f->type == FIELD_TEXT || f->type == FIELD_NAMES)
         return get_name(at_const(base, f->offset))[0] != '\0';
-    if (f->flags & FIELD_SKIP_ZERO && f->type == FIELD_ENUM)
+    if (f->flags & FIELD_SKIP_ZERO && schema_value_size(f->type) == sizeof(int))
         return get_int(at_const(base, f->offset)) != 0;
     if (f->flags & FIELD_SKIP_ZERO)
         return get_i64(at_const(base, f->offset)) != 0;

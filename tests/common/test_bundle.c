@@ -512,7 +512,7 @@ static const struct {
     {BYTES(""), ENTRY, ERR_FORMAT, "header"},
     {BYTES("\x08"), ENTRY, ERR_FORMAT, "header"},
     {HEADER, BYTES(""), ERR_UNSUPPORTED, "v: data type number 0"},
-    {HEADER, BYTES("\x08\x15\x12\x00"), ERR_UNSUPPORTED, "v: a stored type 21"},
+    {HEADER, BYTES("\x08\x15\x12\x00"), ERR_UNSUPPORTED, "v: a stored variant"},
     {HEADER, BYTES("\x08\x14\x12\x00"), ERR_UNSUPPORTED, "stored resource"},
     {HEADER, BYTES("\x08\x01\x12\x00\x28\x05"), ERR_FORMAT, "size and shape"},
     {HEADER, BYTES("\x08\x01\x12\x00\x28\x04\x18\x01"), ERR_FORMAT, "shard 1 of 1"},
