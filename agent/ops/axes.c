@@ -95,7 +95,7 @@ static int kern_reverse_sequence(const struct kernel_args *a)
     }
     for (int64_t r = 0; r < rows; r++) {
         const int64_t step = r / by_step % steps;
-        const int64_t n = tensor_int(a->in[1], r / by_sequence % x->shape.dim[batch_dim]);
+    for (int64_t r = 0; r < rows && bytes > 0; r++) {
         const int64_t from = step < n ? r + (n - 1 - 2 * step) * by_step : r;
 
         memcpy((char *)y->data + (size_t)r * bytes,

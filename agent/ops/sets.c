@@ -30,10 +30,17 @@ static struct slices slices_of(const struct tensor *x)
     return (struct slices){x, 1, tensor_elements(x), 1};
 }
 
-/* Bits that are the same for equal elements. *ret_same 0: it does not equal itself. */
-static uint64_t element_bits(const struct tensor *x, int64_t i, int *ret_same)
+/* The words of an element: only complex128 has two. */
+static size_t words_of(const struct tensor *x)
 {
-    const size_t bytes = dtype_size(x->dtype);
+    return dtype_size(x->dtype) > sizeof(uint64_t) ? 2 : 1;
+}
+
+/* Bits that are the same for equal elements. *ret_same 0: it does not equal itself. */
+static uint64_t element_bits(const struct tensor *x, int64_t i, size_t word,
+                             int *ret_same)
+{
+    const size_t bytes = dtype_size(x->dtype) / words_of(x);
     uint64_t bits = 0;
 
     if (x->dtype == DT_FLOAT || x->dtype == DT_DOUBLE) {
@@ -45,7 +52,8 @@ static uint64_t element_bits(const struct tensor *x, int64_t i, int *ret_same)
             memcpy(&bits, &v, sizeof(v));
         return bits;
     }
-    memcpy(&bits, (const char *)x->data + (size_t)i * bytes, bytes);
+    memcpy(&bits, (const char *)x->data + ((size_t)i * words_of(x) + word) * bytes,
+           bytes);
     return bits;
 }
 
@@ -59,8 +67,11 @@ static uint64_t hash_element(const struct tensor *x, int64_t i, uint64_t h, int 
 {
     const struct tensor_string *s = x->data;
 
-    if (x->dtype != DT_STRING)
-        return mix(h, element_bits(x, i, ret_same));
+    if (x->dtype != DT_STRING) {
+        for (size_t w = 0; w < words_of(x); w++)
+            h = mix(h, element_bits(x, i, w, ret_same));
+        return h;
+    }
     h = mix(h, s[i].len_bytes);
     for (size_t k = 0; k < s[i].len_bytes; k++)
         h = mix(h, (unsigned char)s[i].bytes[k]);
@@ -83,8 +94,11 @@ static int same_element(const struct tensor *x, int64_t i, const struct tensor *
     const struct tensor_string *s = x->data, *t = y->data;
     int same = 1;
 
-    if (x->dtype != DT_STRING)
-        return element_bits(x, i, &same) == element_bits(y, j, &same) && same;
+    if (x->dtype != DT_STRING) {
+        for (size_t w = 0; w < words_of(x); w++)
+            same &= element_bits(x, i, w, &same) == element_bits(y, j, w, &same);
+        return same;
+    }
     return s[i].len_bytes == t[j].len_bytes &&
            (s[i].len_bytes == 0 || memcmp(s[i].bytes, t[j].bytes, s[i].len_bytes) == 0);
 }
@@ -216,7 +230,7 @@ static void copy_slice(const struct slices *from, int64_t i, const struct tensor
 {
     const size_t bytes = (size_t)from->inner * elem_size(y);
 
-    for (int64_t o = 0; o < from->outer; o++)
+    for (int64_t o = 0; o < from->outer && bytes > 0; o++)
         memcpy((char *)y->data + (size_t)(o * n + to) * bytes,
                (const char *)from->x->data + (size_t)(o * from->n + i) * bytes, bytes);
 }

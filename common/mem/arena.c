@@ -73,10 +73,11 @@ void *arena_memdup(struct arena *a, const void *p, size_t n)
 
 char *arena_strndup(struct arena *a, const char *s, size_t n)
 {
-    size_t len = strnlen(s, n);
+    const size_t len = n > 0 ? strnlen(s, n) : 0;
     char *copy = arena_alloc(a, len + 1);
 
-    memcpy(copy, s, len);
+    if (len > 0)
+        memcpy(copy, s, len);
     return copy;
 }
 

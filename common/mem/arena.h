@@ -21,7 +21,8 @@ struct arena {
 
 void *arena_alloc(struct arena *a, size_t size);    /* 16-byte aligned, zeroed */
 char *arena_strdup(struct arena *a, const char *s); /* NULL gives NULL */
-char *arena_strndup(struct arena *a, const char *s, size_t n);
+char *arena_strndup(struct arena *a, const char *s,
+                    size_t n); /* s: may be NULL if n is 0 */
 char *arena_join(struct arena *a, const char *s, const char *t); /* s, then t */
 char *arena_printf(struct arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

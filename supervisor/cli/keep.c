@@ -24,7 +24,7 @@ static void journal_death(const struct keeper_death *d)
         (void)snprintf(text, sizeof(text), "event=end state=%s code=%d pid=%d signal=%s",
                        d->is_cut_off ? "\"cut off\"" : "killed", d->exit_code,
                        (int)d->pid, name);
-    journal_append(d->path, text);
+    journal_append(d->path, text, 1);
 }
 
 /* Likewise that it does not go on, or does again; runs in a child of the keeper. */
@@ -39,7 +39,7 @@ static void journal_stall(const struct keeper_stall *s)
     else
         (void)snprintf(text, sizeof(text), "event=supervisor-goes-on pid=%d since=%s",
                        (int)s->pid, s->since);
-    journal_append(s->path, text);
+    journal_append(s->path, text, 0);
 }
 
 static void print_report(const struct cli *cli, const struct detach_report *r)

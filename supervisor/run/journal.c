@@ -43,15 +43,27 @@ static int write_whole(int fd, const void *data, ssize_t len)
     return -1;
 }
 
-/* Ends a line that an earlier supervisor left incomplete with a newline. */
-static int end_last_line(int fd)
+/* Cuts off a line that a supervisor, which is dead, left incomplete: nobody was told of it. */
+static int cut_last_line(int fd)
 {
     const off_t end = lseek(fd, 0, SEEK_END);
-    char last = '\n';
+    off_t at = end;
+    char block[4096];
 
-    if (end > 0 && pread(fd, &last, 1, end - 1) != 1)
-        return -1;
-    return last == '\n' || write(fd, "\n", 1) == 1 ? 0 : -1;
+    while (at > 0) {
+        const size_t n = at < (off_t)sizeof(block) ? (size_t)at : sizeof(block);
+        const char *newline;
+
+        if (pread(fd, block, n, at - (off_t)n) != (ssize_t)n)
+            return -1;
+        newline = memrchr(block, '\n', n);
+        if (newline != NULL) {
+            at += newline - block + 1 - (off_t)n;
+            break;
+        }
+        at -= (off_t)n;
+    }
+    return at == end ? 0 : ftruncate(fd, at);
 }
 
 struct journal *journal_new(const char *path)
@@ -73,7 +85,7 @@ int journal_begin(struct journal *j, struct err *err)
     fd = beneath_open(j->path, O_RDWR | O_CREAT | O_APPEND, 0666);
     if (fd < 0)
         return err_errno(err, "%s", j->path);
-    if (end_last_line(fd) < 0) {
+    if (cut_last_line(fd) < 0) {
         int rc = err_errno(err, "%s", j->path);
 
         (void)close(fd);
@@ -162,7 +174,7 @@ static unsigned long long last_step(int fd)
     return step;
 }
 
-void journal_append(const char *run, const char *text)
+void journal_append(const char *run, const char *text, int is_dead)
 {
     char line[512], time_text[LOG_TIME_BYTES];
     const int fd = beneath_open_in(run, "journal", O_RDWR | O_APPEND);
@@ -170,10 +182,11 @@ void journal_append(const char *run, const char *text)
 
     if (fd < 0)
         return;
+    if (is_dead && cut_last_line(fd) < 0)
+        log_warn("%s/journal: an incomplete line stays: %m", run);
     n = snprintf(line, sizeof(line), "%s step=%llu %s\n", log_time(time_text),
                  last_step(fd), text);
-    if (end_last_line(fd) == 0 && n > 0 && n < (int)sizeof(line) &&
-        write(fd, line, (size_t)n) != n)
+    if (n > 0 && n < (int)sizeof(line) && write_whole(fd, line, n) < 0)
         log_warn("%s/journal: cannot write: %m", run);
     (void)close(fd);
 }

@@ -33,9 +33,10 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
 /* Copies what was written so far to the file `path`. -errno. */
 int journal_copy(const struct journal *j, const char *path, struct err *err);
 
-/* Appends a line from another process (the keeper) after the run's supervisor has died.
- * run: the run directory; text: "event=..." and the pairs, quoted already, under 400
- * bytes. Allocates nothing if log_time was called before. */
-void journal_append(const char *run, const char *text);
+/* Appends a line from another process, the keeper. run: the run directory; text: "event=..."
+ * and the pairs, quoted already, under 400 bytes; is_dead: the run's supervisor is, so that a
+ * line that it left incomplete is cut off first. Allocates nothing if log_time was called
+ * before. */
+void journal_append(const char *run, const char *text, int is_dead);
 
 #endif
