@@ -93,9 +93,9 @@ static int kern_reverse_sequence(const struct kernel_args *a)
                 a->err, ERR_ARG, "%s: length %lld of sequence %lld, not in [0, %lld]",
                 operation_name(a->op), (long long)n, (long long)i, (long long)steps);
     }
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t step = r / by_step % steps;
     for (int64_t r = 0; r < rows && bytes > 0; r++) {
+        const int64_t step = r / by_step % steps;
+        const int64_t n = tensor_int(a->in[1], r / by_sequence % x->shape.dim[batch_dim]);
         const int64_t from = step < n ? r + (n - 1 - 2 * step) * by_step : r;
 
         memcpy((char *)y->data + (size_t)r * bytes,
