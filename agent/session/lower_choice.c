@@ -77,13 +77,15 @@ int lower_choice_alias(struct lowering *l, int v, const struct shape *shape)
 {
     const struct choice *from = lower_choice_at(l, v);
     struct choice *c = new_choice(l, from->n);
+    /* a copy: *shape may be in the array of values, which moves as it grows */
+    const struct shape of = *shape;
 
     for (; c->n < from->n; c->n++) {
         c->alternatives[c->n] = from->alternatives[c->n];
         c->alternatives[c->n].value =
-            lower_alias(l, from->alternatives[c->n].value, shape, 0);
+            lower_alias(l, from->alternatives[c->n].value, &of, 0);
     }
-    return add_choice(l, c, value_at(l, v)->tensor.dtype, shape);
+    return add_choice(l, c, value_at(l, v)->tensor.dtype, &of);
 }
 
 int lower_take(struct lowering *l, const struct operation *op, int v)

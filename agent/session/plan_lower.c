@@ -155,16 +155,19 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
 static int alias(struct lowering *l, const struct operation *op, int x,
                  const struct shape *shape, size_t offset)
 {
+    /* a copy: *shape may be in the array of values, which moves as it grows */
+    const struct shape of = *shape;
+
     if (lower_is_choice(l, x))
-        return lower_choice_alias(l, x, shape);
+        return lower_choice_alias(l, x, &of);
     if (lower_changes(l, x) && operation_def(op)->kernel.kind != KERNEL_ALIAS)
         x = lower_copy(l, op, x);
     else if (l->order->copy[operation_id(op)])
         x = lower_copy(l, op, x);
     else if (!lower_changes(l, x) && offset == 0 &&
-             shape_equal(shape, &value_at(l, x)->tensor.shape))
+             shape_equal(&of, &value_at(l, x)->tensor.shape))
         return x;
-    return lower_alias(l, x, shape, offset);
+    return lower_alias(l, x, &of, offset);
 }
 
 /* The outputs of a write are the variable's memory; one that is no reference (CountUpTo) is the
