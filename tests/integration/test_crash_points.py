@@ -245,9 +245,12 @@ class Driven(Run):
         return journal.read_text().count("event=ready") if journal.exists() else 0
 
     def wait_for_agent(self, p, run, n):
-        """Until it was ready more than n times, or the run is over."""
+        """Until it was ready more than n times, or the run is over. The line that says so may be the
+        one that could not be written."""
         harness.wait_until("the agent", lambda: p.poll() is not None or (
-            self.readies(run) > n and (run / "control.sock").exists()))
+            (self.readies(run) > n or any("journal: cannot write" in log.read_text()
+                                          for log in (run / "logs").glob("*"))) and
+            (run / "control.sock").exists()))
 
     def play(self, place, p):
         run = place.runs / "d"
