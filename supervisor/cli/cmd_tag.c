@@ -56,7 +56,7 @@ static int change_tags(const struct cli *cli, const char *path,
 static int run_tag(struct cli *cli, int argc, char **argv)
 {
     struct cli_texts remove = {.n = 0};
-    struct run_tags_change change = {.remove = remove.text};
+    struct run_tags_change change = {.n_add = 0};
     const struct cli_option own[] = {
         {"remove", .texts = &remove}, {"note", .text = &change.note}, {0}};
     struct err err = {0};
@@ -69,6 +69,7 @@ static int run_tag(struct cli *cli, int argc, char **argv)
         return cli_usage(cli, "expected a run, and tags");
     if (run_dir_find(cli->runs_dir, argv[optind], &path, &err) < 0)
         return cli_fail_run(cli, &err);
+    change.remove = remove.text;
     change.n_remove = remove.n;
     change.add = (const char *const *)(argv + optind + 1);
     change.n_add = (size_t)(argc - optind - 1);

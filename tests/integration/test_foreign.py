@@ -257,14 +257,14 @@ def test_an_entry_of_another_type_is_listed(w):
     (w.path / "m.index").write_bytes(table(
         [(b"", HEADER), (b"a", entry(data, 21)), (b"b", entry(data)), (b"c", entry(data, 11))]))
     (w.path / "m.data-00000-of-00001").write_bytes(data)
-    assert w.brood("inspect", "m")[0] == "a (type 21) [2]\nb (DT_FLOAT) [2]\n" \
+    assert w.brood("inspect", "m")[0] == "a (DT_VARIANT) [2]\nb (DT_FLOAT) [2]\n" \
         "c (type 11) [2]\n# Total number of params: 6\n"
     facts = harness.json_lines(w.brood("inspect", "m", "--json")[0])
-    assert [f["dtype"] for f in facts] == ["type 21", "float32", "type 11"], facts
+    assert [f["dtype"] for f in facts] == ["variant", "float32", "type 11"], facts
     assert "[1. 2.]" in w.brood("inspect", "m", "--tensor", "b")[0]
     err = w.brood("inspect", "m", "--values", code=1)[1]
-    assert "m: a: a stored type 21" in err and len(err.splitlines()) == 1, err
-    refused(w, "m", "a is type 21, which safetensors has no type for", ("export",))
+    assert "m: a: a stored variant" in err and len(err.splitlines()) == 1, err
+    refused(w, "m", "a is variant, which safetensors has no type for", ("export",))
 
 
 def test_what_is_gone_is_told(w):
