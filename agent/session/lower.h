@@ -70,7 +70,7 @@ static inline int64_t elements(const struct lowering *l, int v)
 /* ---- lower_values.c ---- */
 
 /* A value for bytes of x from `offset` on, with the given shape. */
-int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t offset);
+int lower_alias(struct lowering *l, int x, struct shape shape, size_t offset);
 /* A constant; t is a view of memory that the graph or the plan owns. */
 int lower_const(struct lowering *l, struct tensor t);
 /* Adds a copy of the node, with the current guard. */
@@ -79,7 +79,7 @@ void lower_add_node(struct lowering *l, const struct node *n);
 int *lower_ints(struct lowering *l, int n);
 /* A call of one operand and one result, not yet added. */
 struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn call,
-                       int x, const struct shape *shape);
+                       int x, struct shape shape);
 /* Copies x to memory of its own. */
 int lower_copy(struct lowering *l, const struct operation *op, int x);
 /* A dense value: v itself, or one copy per feed if its rows lie apart. */
@@ -98,7 +98,7 @@ const struct choice *lower_choice_at(const struct lowering *l, int v);
 /* The choice between a Merge's inputs; in -1: one that cannot be alive. */
 int lower_choose(struct lowering *l, const struct node *merge);
 /* The same choice in another shape. */
-int lower_choice_alias(struct lowering *l, int v, const struct shape *shape);
+int lower_choice_alias(struct lowering *l, int v, struct shape shape);
 /* The value for a use that comes next: v, or of a choice a copy of the alternative that is
  * alive. */
 int lower_take(struct lowering *l, const struct operation *op, int v);

@@ -29,7 +29,7 @@ static struct choice *new_choice(struct lowering *l, int cap)
 }
 
 static int add_choice(struct lowering *l, struct choice *c, enum dtype dtype,
-                      const struct shape *shape)
+                      struct shape shape)
 {
     const int v = plan_add_value(l->plan, VALUE_CHOICE, dtype, shape);
 
@@ -70,22 +70,20 @@ int lower_choose(struct lowering *l, const struct node *merge)
     for (int i = 0; i < merge->n_in; i++)
         if (merge->in[i] >= 0)
             add_alternatives(l, c, operation_input(merge->op, i), merge->in[i]);
-    return add_choice(l, c, t.dtype, &t.shape);
+    return add_choice(l, c, t.dtype, t.shape);
 }
 
-int lower_choice_alias(struct lowering *l, int v, const struct shape *shape)
+int lower_choice_alias(struct lowering *l, int v, struct shape shape)
 {
     const struct choice *from = lower_choice_at(l, v);
     struct choice *c = new_choice(l, from->n);
-    /* a copy: *shape may be in the array of values, which moves as it grows */
-    const struct shape of = *shape;
 
     for (; c->n < from->n; c->n++) {
         c->alternatives[c->n] = from->alternatives[c->n];
         c->alternatives[c->n].value =
-            lower_alias(l, from->alternatives[c->n].value, &of, 0);
+            lower_alias(l, from->alternatives[c->n].value, shape, 0);
     }
-    return add_choice(l, c, value_at(l, v)->tensor.dtype, &of);
+    return add_choice(l, c, value_at(l, v)->tensor.dtype, shape);
 }
 
 int lower_take(struct lowering *l, const struct operation *op, int v)
@@ -97,10 +95,10 @@ int lower_take(struct lowering *l, const struct operation *op, int v)
         return v;
     const struct tensor t = value_at(l, v)->tensor;
     const struct choice *c = lower_choice_at(l, v);
-    ret = plan_add_value(l->plan, VALUE_BUFFER, t.dtype, &t.shape);
+    ret = plan_add_value(l->plan, VALUE_BUFFER, t.dtype, t.shape);
     for (int i = 0; i < c->n; i++) {
         struct node copy =
-            lower_call(l, op, kern_copy, c->alternatives[i].value, &t.shape);
+            lower_call(l, op, kern_copy, c->alternatives[i].value, t.shape);
 
         copy.out[0] = ret;
         l->guard = c->alternatives[i].guard;

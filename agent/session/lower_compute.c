@@ -20,7 +20,7 @@ static int widen_operands(struct lowering *l, struct node *n)
 
         if (loop_classify(&value_at(l, n->in[i])->tensor.shape, &shape, &arg))
             continue;
-        struct node wide = lower_call(l, n->op, kern_broadcast_to, n->in[i], &shape);
+        struct node wide = lower_call(l, n->op, kern_broadcast_to, n->in[i], shape);
         if (is_const(l, n->in[i]))
             rc = lower_fold(l, &wide);
         else
@@ -41,7 +41,7 @@ static void widen_condition(struct lowering *l, struct node *n)
 
         for (int d = 1; d < rows.rank; d++)
             rows.dim[d] = 1;
-        n->in[0] = lower_alias(l, n->in[0], &rows, 0);
+        n->in[0] = lower_alias(l, n->in[0], rows, 0);
     }
 }
 
@@ -55,7 +55,7 @@ static void widen_bias(struct lowering *l, struct node *n)
     for (int d = 1; d < bias.rank; d++)
         bias.dim[d] = 1;
     if (bias.rank > 1)
-        n->in[1] = lower_alias(l, n->in[1], &bias, 0);
+        n->in[1] = lower_alias(l, n->in[1], bias, 0);
 }
 
 /* LeakyReluGrad only uses the sign of its feature, and LeakyRelu's result has the same
@@ -129,7 +129,7 @@ static int make_add_n(struct lowering *l, struct node *n)
         two.out = lower_ints(l, 1);
         two.in[0] = sum;
         two.in[1] = n->in[i];
-        sum = i + 1 < n->n_in ? plan_add_value(l->plan, VALUE_BUFFER, t.dtype, &t.shape)
+        sum = i + 1 < n->n_in ? plan_add_value(l->plan, VALUE_BUFFER, t.dtype, t.shape)
                               : n->out[0];
         two.out[0] = sum;
         lower_add_node(l, &two);
@@ -153,7 +153,7 @@ int lower_square(struct lowering *l, const struct operation *op, int x, int *ret
             return 0;
         }
     }
-    struct node n = lower_call(l, op, NULL, x, &t.shape);
+    struct node n = lower_call(l, op, NULL, x, t.shape);
     n.kind = NODE_LOOP;
     n.loop = row;
     *ret = n.out[0];
@@ -254,7 +254,7 @@ static void add_scratch(struct lowering *l, struct node *n)
     if (shape.dim[0] == 0)
         return;
     memcpy(out, n->out, sizeof(int) * (size_t)n->n_out);
-    out[n->n_out++] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &shape);
+    out[n->n_out++] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, shape);
     n->out = out;
 }
 

@@ -36,9 +36,7 @@ int lower_needs_float32(const struct lowering *l, const struct node *n,
 /* A float32 value of the shape of v. */
 static int widened(struct lowering *l, int v)
 {
-    const struct shape shape = value_at(l, v)->tensor.shape;
-
-    return plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &shape);
+    return plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, value_at(l, v)->tensor.shape);
 }
 
 /* Adds a node that converts `from` to the value `to`. */
@@ -47,8 +45,7 @@ static int convert(struct lowering *l, const struct operation *op, int from, int
     const enum dtype dtype = value_at(l, from)->tensor.dtype,
                      ret = value_at(l, to)->tensor.dtype;
     struct loop_row *row = ARENA_NEW(&l->plan->arena, struct loop_row);
-    const struct shape shape = value_at(l, to)->tensor.shape;
-    struct node n = lower_call(l, op, NULL, from, &shape);
+    struct node n = lower_call(l, op, NULL, from, value_at(l, to)->tensor.shape);
 
     *row = (struct loop_row){"Cast", dtype, ret, kern_loops()->cast(dtype, ret)};
     n.kind = NODE_LOOP;
@@ -101,5 +98,5 @@ void lower_write_in_float32(struct lowering *l, struct node *n)
     n->call = kern_in_float32;
     n->n_out = 1;
     n->out = lower_ints(l, 1);
-    n->out[0] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, &SHAPE(total));
+    n->out[0] = plan_add_value(l->plan, VALUE_BUFFER, DT_FLOAT, SHAPE(total));
 }

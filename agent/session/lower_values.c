@@ -6,14 +6,11 @@
 #include <string.h>
 
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
-                   const struct shape *shape)
+                   struct shape shape)
 {
-    /* a copy: *shape may be in the array that xrealloc moves */
-    const struct shape of = *shape;
-
     ARRAY_GROW(p->values, p->n_values, p->cap_values);
     p->values[p->n_values] = (struct value){
-        .tensor = tensor_view(dtype, of, NULL),
+        .tensor = tensor_view(dtype, shape, NULL),
         .kind = kind,
         .root = p->n_values,
         .index = -1,
@@ -23,7 +20,7 @@ int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
     return p->n_values++;
 }
 
-int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t offset)
+int lower_alias(struct lowering *l, int x, struct shape shape, size_t offset)
 {
     const struct value of = *value_at(l, x);
     int v = plan_add_value(l->plan, of.kind, of.tensor.dtype, shape);
@@ -39,7 +36,7 @@ int lower_alias(struct lowering *l, int x, const struct shape *shape, size_t off
 
 int lower_const(struct lowering *l, struct tensor t)
 {
-    int v = plan_add_value(l->plan, VALUE_CONST, t.dtype, &t.shape);
+    int v = plan_add_value(l->plan, VALUE_CONST, t.dtype, t.shape);
 
     value_at(l, v)->tensor = t;
     value_at(l, v)->tensor.owned = 0;
@@ -61,7 +58,7 @@ int *lower_ints(struct lowering *l, int n)
 }
 
 struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn call,
-                       int x, const struct shape *shape)
+                       int x, struct shape shape)
 {
     struct node n = {.kind = NODE_CALL, .op = op, .call = call, .n_in = 1, .n_out = 1};
 
@@ -74,8 +71,7 @@ struct node lower_call(struct lowering *l, const struct operation *op, kernel_fn
 
 int lower_copy(struct lowering *l, const struct operation *op, int x)
 {
-    struct shape shape = value_at(l, x)->tensor.shape;
-    struct node n = lower_call(l, op, kern_copy, x, &shape);
+    struct node n = lower_call(l, op, kern_copy, x, value_at(l, x)->tensor.shape);
 
     lower_add_node(l, &n);
     return n.out[0];

@@ -396,7 +396,7 @@ void plan_memory(struct plan *p, struct arena *scratch);
 /* Counts the uses of each root and marks unneeded nodes dead. */
 void plan_count_uses(struct plan *p);
 int plan_add_value(struct plan *p, enum value_kind kind, enum dtype dtype,
-                   const struct shape *shape);
+                   struct shape shape);
 /* The variables of a session, for the other files of this folder. */
 struct var_store *session_variables(struct session *s);
 

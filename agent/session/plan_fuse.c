@@ -812,7 +812,7 @@ static struct loop_program *build_program(struct plan *p, struct arena *arena,
     if (bytes > 0) {
         struct shape s = {1, {(int64_t)bytes}};
 
-        l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, &s);
+        l->scratch = plan_add_value(p, VALUE_BUFFER, DT_UINT8, s);
     }
     clear_notes(p, g);
     return l;

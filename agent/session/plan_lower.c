@@ -146,28 +146,24 @@ static int infer(struct lowering *l, const struct operation *op, const int *in, 
         if (shape_elements(&shapes[n_in + i]) > MAX_ELEMENTS)
             return err_set(l->err, ERR_LIMIT, "%s:%d: %s is too large",
                            operation_name(op), i, shape_text(&shapes[n_in + i]));
-        out[i] =
-            plan_add_value(l->plan, VALUE_BUFFER, output_dtype(x), &shapes[n_in + i]);
+        out[i] = plan_add_value(l->plan, VALUE_BUFFER, output_dtype(x), shapes[n_in + i]);
     }
     return 0;
 }
 
 static int alias(struct lowering *l, const struct operation *op, int x,
-                 const struct shape *shape, size_t offset)
+                 struct shape shape, size_t offset)
 {
-    /* a copy: *shape may be in the array of values, which moves as it grows */
-    const struct shape of = *shape;
-
     if (lower_is_choice(l, x))
-        return lower_choice_alias(l, x, &of);
+        return lower_choice_alias(l, x, shape);
     if (lower_changes(l, x) && operation_def(op)->kernel.kind != KERNEL_ALIAS)
         x = lower_copy(l, op, x);
     else if (l->order->copy[operation_id(op)])
         x = lower_copy(l, op, x);
     else if (!lower_changes(l, x) && offset == 0 &&
-             shape_equal(&of, &value_at(l, x)->tensor.shape))
+             shape_equal(&shape, &value_at(l, x)->tensor.shape))
         return x;
-    return lower_alias(l, x, &of, offset);
+    return lower_alias(l, x, shape, offset);
 }
 
 /* The outputs of a write are the variable's memory; one that is no reference (CountUpTo) is the
@@ -183,7 +179,7 @@ static void lower_write(struct lowering *l, struct node *n, int *out)
     lower_write_in_float32(l, n);
     lower_add_node(l, n);
     for (int i = 0; i < n_out && passes; i++)
-        out[i] = lower_alias(l, n->in[i], &value_at(l, n->in[i])->tensor.shape, 0);
+        out[i] = lower_alias(l, n->in[i], value_at(l, n->in[i])->tensor.shape, 0);
 }
 
 /* Returns the axis along which the node cuts input `*ret_x` into its outputs; -1 if it
@@ -220,7 +216,7 @@ static int lower_cut(struct lowering *l, const struct node *n, int *ret)
     for (int i = 0; i < n->n_out; i++) {
         const struct tensor part = value_at(l, n->out[i])->tensor;
 
-        ret[i] = alias(l, n->op, x, &part.shape, offset);
+        ret[i] = alias(l, n->op, x, part.shape, offset);
         offset += (size_t)tensor_elements(&part) * dtype_size(part.dtype);
     }
     return 1;
@@ -239,7 +235,7 @@ static int lower_rename(struct lowering *l, const struct node *n, int *ret)
 
     if (same < 0 && offset < 0)
         return 0;
-    *ret = alias(l, n->op, lower_dense(l, n->in[same >= 0 ? same : 0]), &shape,
+    *ret = alias(l, n->op, lower_dense(l, n->in[same >= 0 ? same : 0]), shape,
                  (size_t)offset);
     return 1;
 }
@@ -310,7 +306,7 @@ static int variable_value(struct lowering *l, const struct operation *op)
     if (l->variables[index] == 0) {
         const int v = plan_add_value(l->plan, VALUE_VARIABLE,
                                      (enum dtype)operation_attr(op, "dtype")->i,
-                                     &operation_attr(op, "shape")->shape);
+                                     operation_attr(op, "shape")->shape);
 
         value_at(l, v)->index = index;
         l->variables[index] = v + 1;
@@ -437,7 +433,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         lower_pin(l, n->op);
         /* the guards decide which of the two outputs is alive */
         out[0] = out[1] =
-            alias(l, n->op, n->in[0], &value_at(l, n->in[0])->tensor.shape, 0);
+            alias(l, n->op, n->in[0], value_at(l, n->in[0])->tensor.shape, 0);
         return 0;
     }
     if (row->kind == KERNEL_PLANNED)
@@ -456,7 +452,7 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
     int *in = lower_ints(l, n->n_in);
     memcpy(in, n->in, sizeof(int) * (size_t)n->n_in);
     if (row->kind == KERNEL_ALIAS)
-        out[0] = alias(l, n->op, n->in[0], &value_at(l, out[0])->tensor.shape, 0);
+        out[0] = alias(l, n->op, n->in[0], value_at(l, out[0])->tensor.shape, 0);
     else if (!lower_needs_float32(l, n, row))
         rc = lower_kernel(l, n, row, out);
     else if (!lower_rename(l, n, out))
@@ -655,11 +651,11 @@ static void prepare_feeds(struct lowering *l)
         } else if (f->memory_of != NULL) {
             f->value = variable_value(l, f->memory_of);
             if (f->dtype != DT_RESOURCE)
-                f->value = lower_alias(l, f->value, &f->shape, 0);
+                f->value = lower_alias(l, f->value, f->shape, 0);
         } else if (f->wanted.dtype != DT_INVALID) {
             f->value = lower_const(l, f->wanted);
         } else {
-            f->value = plan_add_value(p, VALUE_FEED, f->dtype, &f->shape);
+            f->value = plan_add_value(p, VALUE_FEED, f->dtype, f->shape);
             value_at(l, f->value)->index = (int)i;
             if (f->row_stride != 0 && f->row_stride != f->shape.dim[1])
                 value_at(l, f->value)->row_stride = f->row_stride;
