@@ -4,25 +4,13 @@
 
 #include <string.h>
 
-static double number(const struct tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case DT_FLOAT:
-        return (double)((const float *)t->data)[i];
-    case DT_DOUBLE:
-        return ((const double *)t->data)[i];
-    default:
-        return (double)tensor_int(t, i);
-    }
-}
-
 /* Counts the values in bins of equal width; those outside of the range go to the bins at its
  * ends. */
 static int kern_histogram(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0], *counts = a->out[0];
     const int64_t bins = tensor_elements(counts);
-    const double low = number(a->in[1], 0), high = number(a->in[1], 1);
+    const double low = tensor_number(a->in[1], 0), high = tensor_number(a->in[1], 1);
     const double width = (high - low) / (double)bins;
 
     if (!(low < high))
@@ -30,7 +18,7 @@ static int kern_histogram(const struct kernel_args *a)
                        low, high);
     clear(counts);
     for (int64_t i = 0; i < tensor_elements(x); i++) {
-        const double at = (number(x, i) - low) / width;
+        const double at = (tensor_number(x, i) - low) / width;
         const int64_t bin = at >= (double)bins ? bins - 1 : at > 0 ? (int64_t)at : 0;
 
         tensor_set_int(counts, bin, tensor_int(counts, bin) + 1);
@@ -44,7 +32,7 @@ static int kern_bucketize(const struct kernel_args *a)
     const struct attr *limits = operation_attr(a->op, "boundaries");
 
     for (int64_t i = 0; i < tensor_elements(a->in[0]); i++) {
-        const double x = number(a->in[0], i);
+        const double x = tensor_number(a->in[0], i);
         size_t low = 0, high = limits->n;
 
         while (low < high) {

@@ -6,15 +6,9 @@
  * all of these operations itself, not in plans (session/containers.h). */
 #include "agent/ops/op_rules.h"
 
-/* TensorFlow builds gradients of most of these ops. Here, gradients can only be imported
- * from a file. */
 GRAD(array_grad)
 {
-    return graph_fail(
-        g, ERR_UNSUPPORTED,
-        "'%s' uses a tensor array or a stack: gradients through these are not "
-        "built here, only those of a file run",
-        operation_name(op));
+    return grad_only_of_files(g, op, "a tensor array or a stack");
 }
 
 static int concat_shape(const struct shape_args *args)

@@ -57,6 +57,19 @@ struct matrix_product {
 int matrix_multiply(const struct matrix_product *p, enum dtype dtype, const void *a,
                     const void *b, void *c);
 
+/* Element i of a tensor of numbers (float32, float64, int32, int64). */
+static inline double tensor_number(const struct tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case DT_FLOAT:
+        return (double)((const float *)t->data)[i];
+    case DT_DOUBLE:
+        return ((const double *)t->data)[i];
+    default:
+        return (double)tensor_int(t, i);
+    }
+}
+
 static inline int positive_axis(int64_t axis, int rank)
 {
     return (int)(axis < 0 ? axis + rank : axis);

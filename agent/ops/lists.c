@@ -5,15 +5,9 @@
  * all of these operations itself, not in plans (session/lists.h). */
 #include "agent/ops/op_rules.h"
 
-/* TensorFlow builds gradients of most of these ops. Here, gradients can only be imported
- * from a file. */
 GRAD(list_grad)
 {
-    return graph_fail(
-        g, ERR_UNSUPPORTED,
-        "'%s' uses a tensor list or an optional: gradients through these are not "
-        "built here, only those of a file run",
-        operation_name(op));
+    return grad_only_of_files(g, op, "a tensor list or an optional");
 }
 
 /* Output 0 is a list or a number, the others are not known. */

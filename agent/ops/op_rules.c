@@ -216,6 +216,14 @@ size_t element_bytes(const struct operation *op)
     return t == DT_HALF || t == DT_BFLOAT16 ? sizeof(float) : dtype_size(t);
 }
 
+int grad_only_of_files(struct graph *g, const struct operation *op, const char *what)
+{
+    return graph_fail(g, ERR_UNSUPPORTED,
+                      "'%s' uses %s: gradients through these are not built here, only "
+                      "those of a file run",
+                      operation_name(op), what);
+}
+
 int kernel_check_shapes(const struct kernel_args *a)
 {
     enum { MAX = 8 };

@@ -142,6 +142,9 @@ uint64_t range_length(int64_t start, int64_t limit, int64_t delta);
     }
 int grad_none(struct graph *g, struct operation *op, const struct output *grad_out,
               struct output *grad_in); /* no input gets a gradient */
+/* Fails: TensorFlow builds gradients through `what`, but here they are only run as a file has
+ * them. */
+int grad_only_of_files(struct graph *g, const struct operation *op, const char *what);
 /* The result of a rule: 0 if all gradients are valid; otherwise -1, and the graph has the
  * error. */
 int grad_done(const struct output *grads, int n);

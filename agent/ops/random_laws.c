@@ -62,18 +62,6 @@ static double normal(struct tries *t, int number, int64_t i)
 
 /* ---- parameters and results ---- */
 
-static double parameter(const struct tensor *t, int64_t i)
-{
-    switch (t->dtype) {
-    case DT_FLOAT:
-        return (double)((const float *)t->data)[i];
-    case DT_DOUBLE:
-        return ((const double *)t->data)[i];
-    default:
-        return (double)tensor_int(t, i);
-    }
-}
-
 /* Integers are cut to the range of their type; NaN is 0. */
 static void store(const struct tensor *t, int64_t i, double v)
 {
@@ -115,7 +103,7 @@ static int kern_gamma(const struct kernel_args *a)
     const int64_t n = tensor_elements(a->in[1]);
 
     for (int64_t i = 0; i < tensor_elements(a->out[0]); i++) {
-        const double alpha = parameter(a->in[1], i % n);
+        const double alpha = tensor_number(a->in[1], i % n);
 
         store(a->out[0], i,
               alpha > 0 ? draw_gamma(&normals, &uniforms, alpha, i) : (double)NAN);
@@ -165,7 +153,7 @@ static int kern_poisson(const struct kernel_args *a)
     const int64_t n = tensor_elements(a->in[1]);
 
     for (int64_t i = 0; i < tensor_elements(a->out[0]); i++) {
-        const double rate = parameter(a->in[1], i % n);
+        const double rate = tensor_number(a->in[1], i % n);
 
         store(a->out[0], i,
               !(rate >= 0) || isinf(rate) ? (double)NAN
@@ -224,8 +212,8 @@ static int kern_bounded_normal(const struct kernel_args *a)
         double low, high, x;
 
         for (int k = 0; k < 4; k++)
-            p[k] = parameter(a->in[k + 1],
-                             tensor_elements(a->in[k + 1]) == 1 ? 0 : i / (n / batches));
+            p[k] = tensor_number(
+                a->in[k + 1], tensor_elements(a->in[k + 1]) == 1 ? 0 : i / (n / batches));
         low = (p[2] - p[0]) / p[1];
         high = (p[3] - p[0]) / p[1];
         if (!(p[1] != 0 && p[2] < p[3]) || isnan(low) || isnan(high))

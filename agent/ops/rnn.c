@@ -521,14 +521,20 @@ static int64_t times(int64_t n, int64_t cells)
     return cells >= 0 && cells <= INT64_MAX / n ? n * cells : -1;
 }
 
-static int lstm_cell_shape(const struct shape_args *args)
+/* All results have a row of cells for each of the batch. */
+static int cells_shape(const struct shape_args *args, const char *const *letters)
 {
     struct sizes s = {-1, -1, -1, -1};
-    int rc = agree_all(args, 0, cell_letters, args->n_in, &s);
+    int rc = agree_all(args, 0, letters, args->n_in, &s);
 
-    for (int i = 0; i < LSTM_OUTPUTS; i++)
+    for (int i = 0; i < operation_n_outputs(args->op); i++)
         args->out[i] = SHAPE(s.batch, s.cells);
     return rc < 0 ? rc : fits(args, 0, &s);
+}
+
+static int lstm_cell_shape(const struct shape_args *args)
+{
+    return cells_shape(args, cell_letters);
 }
 
 static int lstm_cell_grad_shape(const struct shape_args *args)
@@ -576,12 +582,7 @@ static int64_t lstm_sequence_scratch(const struct shape_args *args)
 
 static int gru_cell_shape(const struct shape_args *args)
 {
-    struct sizes s = {-1, -1, -1, -1};
-    int rc = agree_all(args, 0, gru_letters, args->n_in, &s);
-
-    for (int i = 0; i < 4; i++)
-        args->out[i] = SHAPE(s.batch, s.cells);
-    return rc < 0 ? rc : fits(args, 0, &s);
+    return cells_shape(args, gru_letters);
 }
 
 static int gru_cell_grad_shape(const struct shape_args *args)

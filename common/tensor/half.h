@@ -5,24 +5,9 @@
 #ifndef COMMON_TENSOR_HALF_H
 #define COMMON_TENSOR_HALF_H
 
+#include "common/numerics/elementary.h"
+
 #include <stdint.h>
-#include <string.h>
-
-static inline float half_float_of_bits(uint32_t bits)
-{
-    float f;
-
-    memcpy(&f, &bits, sizeof(f));
-    return f;
-}
-
-static inline uint32_t half_bits_of_float(float f)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &f, sizeof(bits));
-    return bits;
-}
 
 static inline float half_to_f32(uint16_t h)
 {
@@ -30,18 +15,17 @@ static inline float half_to_f32(uint16_t h)
     /* the exponent is 112 larger; of infinity and NaN by as much again; a subnormal number
      * is rest * 2^-24 */
     const uint32_t normal = (rest << 13) + (rest >= 0x7c00 ? 224u << 23 : 112u << 23);
-    const uint32_t small = half_bits_of_float((float)(int32_t)rest * 0x1p-24f);
+    const uint32_t small = bits_of_f32((float)(int32_t)rest * 0x1p-24f);
 
-    return half_float_of_bits(sign | (rest < 0x400 ? small : normal));
+    return f32_of_bits(sign | (rest < 0x400 ? small : normal));
 }
 
 static inline uint16_t half_from_f32(float f)
 {
-    const uint32_t bits = half_bits_of_float(f), sign = bits >> 16 & 0x8000;
+    const uint32_t bits = bits_of_f32(f), sign = bits >> 16 & 0x8000;
     const uint32_t rest = bits & 0x7fffffff;
     /* adding 0.5 leaves the rounded multiple of 2^-24 in the lowest bits */
-    const uint32_t small =
-        half_bits_of_float(half_float_of_bits(rest) + 0.5f) - half_bits_of_float(0.5f);
+    const uint32_t small = bits_of_f32(f32_of_bits(rest) + 0.5f) - bits_of_f32(0.5f);
     const uint32_t normal = (rest - (112u << 23) + 0xfff + (rest >> 13 & 1)) >> 13;
     const uint32_t large = rest > 0x7f800000 ? 0x7e00 : 0x7c00;
 
@@ -52,12 +36,12 @@ static inline uint16_t half_from_f32(float f)
 
 static inline float bfloat16_to_f32(uint16_t b)
 {
-    return half_float_of_bits((uint32_t)b << 16);
+    return f32_of_bits((uint32_t)b << 16);
 }
 
 static inline uint16_t bfloat16_from_f32(float f)
 {
-    const uint32_t bits = half_bits_of_float(f);
+    const uint32_t bits = bits_of_f32(f);
     const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16 & 0x8000) | 0x7fc0

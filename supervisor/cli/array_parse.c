@@ -148,19 +148,20 @@ static int parse_number(struct parser *q, int depth)
     return array_parse_word(&q->bytes, q->dtype, word, q->err);
 }
 
-static int close_row(struct parser *q, int depth, int64_t n)
+int array_parse_close_row(struct shape *shape, int depth, int64_t n, const char *what,
+                          struct err *err)
 {
-    int64_t *dim = &q->shape.dim[depth];
+    int64_t *dim = &shape->dim[depth];
 
     if (*dim >= 0 && *dim != n)
-        return err_set(q->err, ERR_ARG, "rows of %lld and of %lld elements",
-                       (long long)*dim, (long long)n);
+        return err_set(err, ERR_ARG, "rows of %lld and of %lld elements", (long long)*dim,
+                       (long long)n);
     *dim = n;
-    if (q->shape.rank < 0) /* no number yet: the row is empty */
-        q->shape.rank = depth + 1;
-    return q->shape.rank > depth
+    if (shape->rank < 0) /* no element yet: the row is empty */
+        shape->rank = depth + 1;
+    return shape->rank > depth
                ? 0
-               : err_set(q->err, ERR_ARG, "an empty row stands among numbers");
+               : err_set(err, ERR_ARG, "an empty row stands among %s", what);
 }
 
 static int parse_value(struct parser *q, int depth);
@@ -184,7 +185,7 @@ static int parse_row(struct parser *q, int depth)
     if (q->p == q->end)
         return err_set(q->err, ERR_ARG, "a bracket is not closed");
     q->p++;
-    return close_row(q, depth, n);
+    return array_parse_close_row(&q->shape, depth, n, "numbers", q->err);
 }
 
 static int parse_value(struct parser *q, int depth)

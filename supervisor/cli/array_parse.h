@@ -27,5 +27,10 @@ int array_parse_word(struct wbuf *b, enum dtype dtype, const char *word, struct 
 /* Makes a tensor of that shape from the bytes collected in b, whose number must match. */
 int array_parse_finish(struct tensor *ret, const struct wbuf *b, enum dtype dtype,
                        const struct shape *shape, struct err *err);
+/* Notes that a row of n elements ends, inside of `depth` brackets. shape: of what was read so
+ * far, rank -1: no element yet, a dimension -1: no such row yet. what: "numbers". ERR_ARG: an
+ * earlier row has another length. */
+int array_parse_close_row(struct shape *shape, int depth, int64_t n, const char *what,
+                          struct err *err);
 
 #endif

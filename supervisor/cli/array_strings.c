@@ -2,6 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/cli/array_parse.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -99,21 +100,6 @@ static void skip_blanks(struct strings *q)
         q->p++;
 }
 
-static int close_row(struct strings *q, int depth, int64_t n)
-{
-    int64_t *dim = &q->shape.dim[depth];
-
-    if (*dim >= 0 && *dim != n)
-        return err_set(q->err, ERR_ARG, "rows of %lld and of %lld elements",
-                       (long long)*dim, (long long)n);
-    *dim = n;
-    if (q->shape.rank < 0) /* no string yet: the row is empty */
-        q->shape.rank = depth + 1;
-    return q->shape.rank > depth
-               ? 0
-               : err_set(q->err, ERR_ARG, "an empty row stands among strings");
-}
-
 /* q->p is behind the opening bracket. */
 static int parse_row(struct strings *q, int depth)
 {
@@ -135,7 +121,7 @@ static int parse_row(struct strings *q, int depth)
     if (q->p == q->end)
         return err_set(q->err, ERR_ARG, "a bracket is not closed");
     q->p++;
-    return close_row(q, depth, n);
+    return array_parse_close_row(&q->shape, depth, n, "strings", q->err);
 }
 
 int array_strings_one(struct tensor *ret, const void *bytes, size_t len, struct err *err)
