@@ -1,4 +1,5 @@
-#include "agent/session/lists.h"
+/* The operations on lists and optionals. */
+#include "agent/session/lists_internal.h"
 
 #include "agent/graph/op_def.h"
 #include "agent/ops/kernel.h"
@@ -8,258 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct item {
-    int refs;
-    struct tensor value;
-};
-
-/* An array that lists share. A list sees its first list.n items; a list with all of them may
- * append another. */
-struct items {
-    int refs;
-    int64_t n, cap;
-    struct item **at; /* NULL: never set */
-};
-
-struct list {
-    enum dtype dtype;
-    struct shape shape; /* of each element; unknown sizes are -1 */
-    int64_t n, max;     /* elements; -1: any number */
-    struct items *items;
-    int is_optional;
-    int is_found; /* by lists_sweep */
-};
-
-struct call {
-    struct lists *l;
-    const struct operation *op;
-    const struct contained *in;
-    struct contained *ret;
-    struct list *x; /* the list in input 0 */
-    struct err *err;
-};
-
-static int fail(struct call *q, int code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(struct call *q, int code, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)err_vset(q->err, code, fmt, ap);
-    va_end(ap);
-    return err_wrap(q->err, "%s", operation_name(q->op));
-}
-
-/* ---- memory ---- */
-
-static int charge(struct call *q, size_t bytes)
-{
-    if (bytes > CONTAINERS_MAX_BYTES - q->l->bytes)
-        return fail(q, ERR_LIMIT,
-                    "the tensor lists of this run would hold more than %zu MiB",
-                    CONTAINERS_MAX_BYTES >> 20);
-    q->l->bytes += bytes;
-    return 0;
-}
-
-static void drop_item(struct lists *l, struct item *e)
-{
-    if (e == NULL || --e->refs > 0)
-        return;
-    l->bytes -= sizeof(*e) + tensor_bytes(&e->value);
-    tensor_free(&e->value);
-    free(e);
-}
-
-static void drop_items(struct lists *l, struct items *s)
-{
-    if (s == NULL || --s->refs > 0)
-        return;
-    for (int64_t i = 0; i < s->n; i++)
-        drop_item(l, s->at[i]);
-    l->bytes -= sizeof(*s) + (size_t)s->cap * sizeof(*s->at);
-    free(s->at);
-    free(s);
-}
-
-/* A new item, which takes the value. NULL: the error is set and the value freed. */
-static struct item *new_item(struct call *q, struct tensor value)
-{
-    struct item *e;
-
-    if (charge(q, sizeof(*e) + tensor_bytes(&value)) != 0) {
-        tensor_free(&value);
-        return NULL;
-    }
-    e = xmalloc(sizeof(*e));
-    *e = (struct item){1, value};
-    return e;
-}
-
-static struct item *copy_item(struct call *q, const struct tensor *value)
-{
-    struct tensor t = {0};
-
-    return tensor_copy(&t, value, q->err) == 0 ? new_item(q, t) : NULL;
-}
-
-/* Makes room for `n` items, all of which are unset from s->n on. */
-static int grow(struct call *q, struct items *s, int64_t n)
-{
-    int64_t cap = s->cap;
-    struct item **more;
-
-    if (n > cap) {
-        cap = n > 2 * cap ? n : 2 * cap;
-        if (cap > INT32_MAX)
-            return fail(q, ERR_LIMIT, "a list of %lld elements", (long long)n);
-        if (charge(q, (size_t)(cap - s->cap) * sizeof(*more)) != 0)
-            return ERR_LIMIT;
-        more = realloc(s->at, (size_t)cap * sizeof(*more));
-        if (more == NULL) {
-            q->l->bytes -= (size_t)(cap - s->cap) * sizeof(*more);
-            return fail(q, ERR_NOMEM, "no memory for %lld elements", (long long)cap);
-        }
-        s->at = more;
-        s->cap = cap;
-    }
-    for (; s->n < n; s->n++)
-        s->at[s->n] = NULL;
-    return 0;
-}
-
-/* An array of its own for n elements: the first are those of `from` (NULL: none), the others
- * are not set. NULL: the error is set. */
-static struct items *own_items(struct call *q, const struct list *from, int64_t n)
-{
-    struct items *s;
-
-    if (charge(q, sizeof(*s)) != 0)
-        return NULL;
-    s = xcalloc(1, sizeof(*s));
-    s->refs = 1;
-    if (n > 0 && grow(q, s, n) != 0) {
-        drop_items(q->l, s);
-        return NULL;
-    }
-    for (int64_t i = 0; from != NULL && i < n && i < from->n; i++) {
-        s->at[i] = from->items->at[i];
-        if (s->at[i] != NULL)
-            s->at[i]->refs++;
-    }
-    return s;
-}
-
-static void free_list(struct lists *l, int number)
-{
-    struct list *x = l->items[number - 1];
-
-    drop_items(l, x->items);
-    l->bytes -= sizeof(*x);
-    free(x);
-    l->items[number - 1] = NULL;
-}
-
-void lists_done(struct lists *l)
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->items[i] != NULL)
-            free_list(l, i + 1);
-    free(l->items);
-    free(l->free);
-    *l = (struct lists){0};
-}
-
-/* Makes output i a list, which takes the items (NULL: the error is set). */
-static int give_list(struct call *q, int i, struct list x)
-{
-    int64_t number;
-    int rc;
-
-    if (x.items == NULL)
-        return ERR_LIMIT;
-    rc = charge(q, sizeof(x));
-    if (rc == 0)
-        rc = tensor_alloc(&q->ret[i].tensor, DT_VARIANT, SHAPE_SCALAR, q->err);
-    if (rc != 0) {
-        drop_items(q->l, x.items);
-        return rc;
-    }
-    if (q->l->n_free > 0) {
-        number = q->l->free[--q->l->n_free];
-    } else {
-        ARRAY_GROW(q->l->items, q->l->n, q->l->cap);
-        number = ++q->l->n;
-    }
-    q->l->items[number - 1] = xmalloc(sizeof(x));
-    *q->l->items[number - 1] = x;
-    memcpy(q->ret[i].tensor.data, &number, sizeof(number));
-    return 0;
-}
-
-/* ---- what is still named ---- */
-
-static struct list *list_of(const struct lists *l, const struct tensor *t)
-{
-    int64_t number = 0;
-
-    if (t->dtype != DT_VARIANT || tensor_elements(t) != 1)
-        return NULL;
-    memcpy(&number, t->data, sizeof(number));
-    return number > 0 && number <= l->n ? l->items[number - 1] : NULL;
-}
-
-/* Lists in lists: no list has itself, since its elements were made before it. */
-static void find(const struct lists *l, const struct tensor *t, int depth)
-{
-    struct list *x = list_of(l, t);
-
-    if (x == NULL || x->is_found || depth > LISTS_MAX_DEPTH)
-        return;
-    x->is_found = 1;
-    for (int64_t i = 0; i < x->n && (x->dtype == DT_VARIANT || x->is_optional); i++)
-        if (x->items->at[i] != NULL)
-            find(l, &x->items->at[i]->value, depth + 1);
-}
-
-void lists_sweep(struct lists *l, int from, const struct contained *values, int n)
-{
-    for (int i = from; i < l->n; i++)
-        if (l->items[i] != NULL)
-            l->items[i]->is_found = 0;
-    for (int i = 0; i < n; i++)
-        find(l, &values[i].tensor, 0);
-    for (int i = from; i < l->n; i++)
-        if (l->items[i] != NULL && !l->items[i]->is_found) {
-            ARRAY_GROW(l->free, l->n_free, l->cap_free);
-            l->free[l->n_free++] = i + 1;
-            free_list(l, i + 1);
-        }
-}
-
 /* ---- inputs ---- */
 
-static int find_list(struct call *q, int i, struct list **ret)
+static int find_list(struct list_call *q, int i, struct list **ret)
 {
-    *ret = list_of(q->l, &q->in[i].tensor);
-    return *ret != NULL ? 0 : fail(q, ERR_ARG, "input %d is no tensor list", i);
+    *ret = lists_find(q->l, &q->in[i].tensor);
+    return *ret != NULL ? 0 : lists_fail(q, ERR_ARG, "input %d is no tensor list", i);
 }
 
-static int scalar_at(struct call *q, int i, int64_t *ret)
+static int scalar_at(struct list_call *q, int i, int64_t *ret)
 {
     const struct tensor *t = &q->in[i].tensor;
 
     if (tensor_elements(t) != 1)
-        return fail(q, ERR_SHAPE, "input %d is %s, not a scalar", i,
-                    shape_text(&t->shape));
+        return lists_fail(q, ERR_SHAPE, "input %d is %s, not a scalar", i,
+                          shape_text(&t->shape));
     *ret = tensor_int(t, 0);
     return 0;
 }
 
 /* Input i as the shape of elements: a vector, or the scalar -1 if nothing is known. */
-static int shape_at(struct call *q, int i, struct shape *ret)
+static int shape_at(struct list_call *q, int i, struct shape *ret)
 {
     const struct tensor *t = &q->in[i].tensor;
     const int64_t n = tensor_elements(t);
@@ -268,38 +38,39 @@ static int shape_at(struct call *q, int i, struct shape *ret)
     if (t->shape.rank == 0 && tensor_int(t, 0) == -1)
         return 0;
     if (t->shape.rank != 1 || n > SHAPE_MAX_RANK)
-        return fail(q, ERR_SHAPE, "an element_shape of shape %s", shape_text(&t->shape));
+        return lists_fail(q, ERR_SHAPE, "an element_shape of shape %s",
+                          shape_text(&t->shape));
     ret->rank = (int)n;
     for (int k = 0; k < ret->rank; k++) {
         ret->dim[k] = tensor_int(t, k);
         if (ret->dim[k] < -1)
-            return fail(q, ERR_ARG, "an element_shape with a size of %lld",
-                        (long long)ret->dim[k]);
+            return lists_fail(q, ERR_ARG, "an element_shape with a size of %lld",
+                              (long long)ret->dim[k]);
     }
     return 0;
 }
 
-static int check_dtype(struct call *q, const struct list *x)
+static int check_dtype(struct list_call *q, const struct list *x)
 {
     const enum dtype dtype = (enum dtype)operation_attr(q->op, "element_dtype")->i;
 
     return dtype == x->dtype && !x->is_optional
                ? 0
-               : fail(q, ERR_DTYPE,
-                      "Invalid data types; list elements %s but tried to use %s",
-                      dtype_name(x->dtype), dtype_name(dtype));
+               : lists_fail(q, ERR_DTYPE,
+                            "Invalid data types; list elements %s but tried to use %s",
+                            dtype_name(x->dtype), dtype_name(dtype));
 }
 
-static int check_value(struct call *q, const struct list *x, const struct tensor *t)
+static int check_value(struct list_call *q, const struct list *x, const struct tensor *t)
 {
     if (dtype_size(x->dtype) == 0)
-        return fail(q, ERR_UNSUPPORTED, "lists of %s", dtype_name(x->dtype));
+        return lists_fail(q, ERR_UNSUPPORTED, "lists of %s", dtype_name(x->dtype));
     if (t->dtype != x->dtype)
-        return fail(q, ERR_DTYPE,
-                    "Invalid data types; list elements %s but tried to append %s",
-                    dtype_name(x->dtype), dtype_name(t->dtype));
+        return lists_fail(q, ERR_DTYPE,
+                          "Invalid data types; list elements %s but tried to append %s",
+                          dtype_name(x->dtype), dtype_name(t->dtype));
     if (!shape_compatible(&x->shape, &t->shape))
-        return fail(
+        return lists_fail(
             q, ERR_SHAPE,
             "Tried to append a tensor with incompatible shape to a list. Op element "
             "shape: %s list shape: %s",
@@ -308,7 +79,7 @@ static int check_value(struct call *q, const struct list *x, const struct tensor
 }
 
 /* What the list, input i (-1: none) and the list's elements say of the shape of an element. */
-static int element_shape(struct call *q, int i, struct shape *ret)
+static int element_shape(struct list_call *q, int i, struct shape *ret)
 {
     struct shape more = SHAPE_UNKNOWN;
     int rc = i >= 0 ? shape_at(q, i, &more) : 0;
@@ -316,26 +87,27 @@ static int element_shape(struct call *q, int i, struct shape *ret)
     if (rc != 0)
         return rc;
     if (shape_merge(&q->x->shape, &more, ret) != 0)
-        return fail(q, ERR_SHAPE, "elements of shape %s, not %s",
-                    shape_text(&q->x->shape), shape_text(&more));
+        return lists_fail(q, ERR_SHAPE, "elements of shape %s, not %s",
+                          shape_text(&q->x->shape), shape_text(&more));
     for (int64_t k = 0; k < q->x->n && !shape_known(ret); k++)
         if (q->x->items->at[k] != NULL &&
             shape_merge(ret, &q->x->items->at[k]->value.shape, ret) != 0)
-            return fail(q, ERR_SHAPE, "elements of shape %s and of shape %s",
-                        shape_text(ret), shape_text(&q->x->items->at[k]->value.shape));
+            return lists_fail(q, ERR_SHAPE, "elements of shape %s and of shape %s",
+                              shape_text(ret),
+                              shape_text(&q->x->items->at[k]->value.shape));
     return 0;
 }
 
 /* ---- results ---- */
 
-static int give(struct call *q, int i, enum dtype dtype, struct shape shape)
+static int give(struct list_call *q, int i, enum dtype dtype, struct shape shape)
 {
     return tensor_alloc(&q->ret[i].tensor, dtype, shape, q->err);
 }
 
 /* Makes output i a copy of element k, or zeros if it was never set; input `says` has the shape
  * that it has then. */
-static int give_element(struct call *q, int i, int64_t k, int says)
+static int give_element(struct list_call *q, int i, int64_t k, int says)
 {
     const struct item *e = q->x->items->at[k];
     struct shape shape;
@@ -345,16 +117,17 @@ static int give_element(struct call *q, int i, int64_t k, int says)
         return tensor_copy(&q->ret[i].tensor, &e->value, q->err);
     rc = element_shape(q, says, &shape);
     if (rc == 0 && !shape_known(&shape))
-        rc = fail(q, ERR_STATE,
-                  "Trying to read an uninitialized tensor but element_shape is not fully "
-                  "defined: %s",
-                  shape_text(&shape));
+        rc = lists_fail(
+            q, ERR_STATE,
+            "Trying to read an uninitialized tensor but element_shape is not fully "
+            "defined: %s",
+            shape_text(&shape));
     if (rc == 0 && q->x->dtype == DT_VARIANT)
-        rc = fail(q, ERR_STATE, "element %lld was never set", (long long)k);
+        rc = lists_fail(q, ERR_STATE, "element %lld was never set", (long long)k);
     return rc == 0 ? give(q, i, q->x->dtype, shape) : rc;
 }
 
-static int give_int(struct call *q, int64_t v)
+static int give_int(struct list_call *q, int64_t v)
 {
     int rc = give(q, 0, DT_INT32, SHAPE_SCALAR);
 
@@ -365,14 +138,14 @@ static int give_int(struct call *q, int64_t v)
 
 /* ---- lists ---- */
 
-static struct list new_list(struct call *q)
+static struct list new_list(struct list_call *q)
 {
     return (struct list){.dtype = (enum dtype)operation_attr(q->op, "element_dtype")->i,
                          .shape = SHAPE_UNKNOWN,
                          .max = -1};
 }
 
-static int list_empty(struct call *q)
+static int list_empty(struct list_call *q)
 {
     struct list x = new_list(q);
     int rc = shape_at(q, 0, &x.shape);
@@ -380,11 +153,11 @@ static int list_empty(struct call *q)
     if (rc == 0)
         rc = scalar_at(q, 1, &x.max);
     if (rc == 0)
-        x.items = own_items(q, NULL, 0);
-    return rc == 0 ? give_list(q, 0, x) : rc;
+        x.items = lists_own_items(q, NULL, 0);
+    return rc == 0 ? lists_give(q, 0, x) : rc;
 }
 
-static int list_reserve(struct call *q)
+static int list_reserve(struct list_call *q)
 {
     struct list x = new_list(q);
     int rc = shape_at(q, 0, &x.shape);
@@ -392,16 +165,16 @@ static int list_reserve(struct call *q)
     if (rc == 0)
         rc = scalar_at(q, 1, &x.n);
     if (rc == 0 && (x.n < 0 || x.n > INT32_MAX))
-        rc = fail(q, ERR_ARG,
-                  "The num_elements to reserve must be a non negative number, "
-                  "but got %lld",
-                  (long long)x.n);
+        rc = lists_fail(q, ERR_ARG,
+                        "The num_elements to reserve must be a non negative number, "
+                        "but got %lld",
+                        (long long)x.n);
     if (rc == 0)
-        x.items = own_items(q, NULL, x.n);
-    return rc == 0 ? give_list(q, 0, x) : rc;
+        x.items = lists_own_items(q, NULL, x.n);
+    return rc == 0 ? lists_give(q, 0, x) : rc;
 }
 
-static int list_push(struct call *q)
+static int list_push(struct list_call *q)
 {
     struct list x = *q->x;
     struct item *e;
@@ -410,50 +183,50 @@ static int list_push(struct call *q)
     if (rc == 0)
         rc = check_value(q, &x, &q->in[1].tensor);
     if (rc == 0 && x.max >= 0 && x.n >= x.max)
-        rc = fail(
+        rc = lists_fail(
             q, ERR_ARG,
             "Tried to push item into a full list list size: %lld max_num_elements: %lld",
             (long long)x.n, (long long)x.max);
     if (rc != 0)
         return rc;
-    e = copy_item(q, &q->in[1].tensor);
+    e = lists_copy_item(q, &q->in[1].tensor);
     if (e == NULL)
         return ERR_LIMIT;
     if (x.n == x.items->n)
         x.items->refs++;
     else
-        x.items = own_items(q, q->x, x.n);
-    if (x.items == NULL || grow(q, x.items, x.n + 1) != 0) {
-        drop_item(q->l, e);
-        drop_items(q->l, x.items);
+        x.items = lists_own_items(q, q->x, x.n);
+    if (x.items == NULL || lists_grow(q, x.items, x.n + 1) != 0) {
+        lists_drop_item(q->l, e);
+        lists_drop_items(q->l, x.items);
         return ERR_LIMIT;
     }
     x.items->at[x.n++] = e;
-    return give_list(q, 0, x);
+    return lists_give(q, 0, x);
 }
 
-static int list_pop(struct call *q)
+static int list_pop(struct list_call *q)
 {
     struct list x = *q->x;
     int rc = check_dtype(q, &x);
 
     if (rc == 0 && x.n == 0)
-        rc = fail(q, ERR_STATE, "Trying to pop from an empty list.");
+        rc = lists_fail(q, ERR_STATE, "Trying to pop from an empty list.");
     if (rc == 0)
         rc = give_element(q, 1, x.n - 1, 1);
     if (rc != 0)
         return rc;
     x.n--;
     x.items->refs++;
-    return give_list(q, 0, x);
+    return lists_give(q, 0, x);
 }
 
-static int list_length(struct call *q)
+static int list_length(struct list_call *q)
 {
     return give_int(q, q->x->n);
 }
 
-static int list_shape(struct call *q)
+static int list_shape(struct list_call *q)
 {
     const enum dtype dtype = (enum dtype)operation_attr(q->op, "shape_type")->i;
     const struct shape s = q->x->shape;
@@ -466,7 +239,7 @@ static int list_shape(struct call *q)
     return rc;
 }
 
-static int list_get(struct call *q)
+static int list_get(struct list_call *q)
 {
     int64_t at = 0;
     int rc = check_dtype(q, q->x);
@@ -474,13 +247,13 @@ static int list_get(struct call *q)
     if (rc == 0)
         rc = scalar_at(q, 1, &at);
     if (rc == 0 && (at < 0 || at >= q->x->n))
-        rc = fail(q, ERR_ARG,
-                  "Trying to access element %lld in a list with %lld elements.",
-                  (long long)at, (long long)q->x->n);
+        rc = lists_fail(q, ERR_ARG,
+                        "Trying to access element %lld in a list with %lld elements.",
+                        (long long)at, (long long)q->x->n);
     return rc == 0 ? give_element(q, 0, at, 2) : rc;
 }
 
-static int list_set(struct call *q)
+static int list_set(struct list_call *q)
 {
     struct list x = *q->x;
     int64_t at = 0;
@@ -491,45 +264,45 @@ static int list_set(struct call *q)
     if (rc == 0 &&
         (at < 0 || at >= INT32_MAX ||
          (at >= x.n && !operation_attr(q->op, "resize_if_index_out_of_bounds")->i)))
-        rc = fail(q, ERR_ARG,
-                  "Trying to modify element %lld in a list with %lld elements.",
-                  (long long)at, (long long)x.n);
+        rc = lists_fail(q, ERR_ARG,
+                        "Trying to modify element %lld in a list with %lld elements.",
+                        (long long)at, (long long)x.n);
     if (rc == 0)
         rc = check_value(q, &x, &q->in[2].tensor);
     if (rc != 0)
         return rc;
     x.n = at >= x.n ? at + 1 : x.n;
-    x.items = own_items(q, q->x, x.n);
+    x.items = lists_own_items(q, q->x, x.n);
     if (x.items == NULL)
         return ERR_LIMIT;
-    drop_item(q->l, x.items->at[at]);
-    x.items->at[at] = copy_item(q, &q->in[2].tensor);
+    lists_drop_item(q->l, x.items->at[at]);
+    x.items->at[at] = lists_copy_item(q, &q->in[2].tensor);
     if (x.items->at[at] == NULL) {
-        drop_items(q->l, x.items);
+        lists_drop_items(q->l, x.items);
         return ERR_LIMIT;
     }
-    return give_list(q, 0, x);
+    return lists_give(q, 0, x);
 }
 
-static int list_resize(struct call *q)
+static int list_resize(struct list_call *q)
 {
     struct list x = *q->x;
     int rc = scalar_at(q, 1, &x.n);
 
     if (rc == 0 && (x.n < 0 || x.n > INT32_MAX))
-        rc = fail(q, ERR_ARG, "TensorListResize: size %lld", (long long)x.n);
+        rc = lists_fail(q, ERR_ARG, "TensorListResize: size %lld", (long long)x.n);
     if (rc != 0)
         return rc;
-    x.items = own_items(q, q->x, x.n);
-    return give_list(q, 0, x);
+    x.items = lists_own_items(q, q->x, x.n);
+    return lists_give(q, 0, x);
 }
 
 /* ---- several elements ---- */
 
 /* Joins n elements, at[i] or all in order (NULL): as rows of a new dimension 0, or along their
  * own dimension 0, whose sizes are then written to lengths (unset ones have lengths[i]). */
-static int join(struct call *q, const struct tensor *at, int64_t n, struct shape shape,
-                int64_t *lengths)
+static int join(struct list_call *q, const struct tensor *at, int64_t n,
+                struct shape shape, int64_t *lengths)
 {
     struct shape all = shape;
     int64_t rows = 0;
@@ -537,22 +310,22 @@ static int join(struct call *q, const struct tensor *at, int64_t n, struct shape
     int rc = 0;
 
     if (!shape_known(&shape) || dtype_size(q->x->dtype) == 0 || q->x->dtype == DT_VARIANT)
-        return fail(
+        return lists_fail(
             q, ERR_SHAPE,
             "Tried to stack elements of %s list with non-fully-defined element_shape: "
             "%s",
             n == 0 ? "an empty" : "a", shape_text(&shape));
     if (lengths == NULL ? shape.rank == SHAPE_MAX_RANK : shape.rank == 0)
-        return fail(q, ERR_SHAPE, "elements of %d dimensions", shape.rank);
+        return lists_fail(q, ERR_SHAPE, "elements of %d dimensions", shape.rank);
     for (int64_t i = 0; i < n; i++) {
         const int64_t k = at != NULL ? tensor_int(at, i) : i;
         const struct item *e;
         struct shape part = shape;
 
         if (k < 0 || k >= q->x->n)
-            return fail(q, ERR_ARG,
-                        "Trying to gather element %lld in a list with %lld elements.",
-                        (long long)k, (long long)q->x->n);
+            return lists_fail(
+                q, ERR_ARG, "Trying to gather element %lld in a list with %lld elements.",
+                (long long)k, (long long)q->x->n);
         e = q->x->items->at[k];
         if (e != NULL)
             part = e->value.shape;
@@ -564,7 +337,7 @@ static int join(struct call *q, const struct tensor *at, int64_t n, struct shape
         if (lengths != NULL && part.rank > 0)
             part.dim[0] = shape.dim[0];
         if (!shape_equal(&part, &shape))
-            return fail(
+            return lists_fail(
                 q, ERR_SHAPE,
                 "Tried to stack list which contains different-sized elements: %s and "
                 "%s",
@@ -591,23 +364,24 @@ static int join(struct call *q, const struct tensor *at, int64_t n, struct shape
     return rc;
 }
 
-static int list_stack(struct call *q)
+static int list_stack(struct list_call *q)
 {
     const int64_t wanted = operation_attr(q->op, "num_elements")->i;
     struct shape shape;
     int rc = check_dtype(q, q->x);
 
     if (rc == 0 && wanted != -1 && wanted != q->x->n)
-        rc = fail(q, ERR_ARG,
-                  "Operation expected a list with %lld elements but got a list with %lld "
-                  "elements.",
-                  (long long)wanted, (long long)q->x->n);
+        rc = lists_fail(
+            q, ERR_ARG,
+            "Operation expected a list with %lld elements but got a list with %lld "
+            "elements.",
+            (long long)wanted, (long long)q->x->n);
     if (rc == 0)
         rc = element_shape(q, 1, &shape);
     return rc == 0 ? join(q, NULL, q->x->n, shape, NULL) : rc;
 }
 
-static int list_gather(struct call *q)
+static int list_gather(struct list_call *q)
 {
     struct shape shape;
     int rc = check_dtype(q, q->x);
@@ -621,7 +395,7 @@ static int list_gather(struct call *q)
 
 /* The elements have equal shapes but for dimension 0. Those never set have the rows that input
  * 2, leading_dims, says. */
-static int list_concat(struct call *q)
+static int list_concat(struct list_call *q)
 {
     const struct tensor *leading = &q->in[2].tensor;
     const int64_t n = q->x->n;
@@ -632,8 +406,8 @@ static int list_concat(struct call *q)
     if (rc == 0)
         rc = shape_at(q, 1, &more);
     if (rc == 0 && shape_merge(&shape, &more, &shape) != 0)
-        rc = fail(q, ERR_SHAPE, "elements of shape %s, not %s", shape_text(&shape),
-                  shape_text(&more));
+        rc = lists_fail(q, ERR_SHAPE, "elements of shape %s, not %s", shape_text(&shape),
+                        shape_text(&more));
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         if (q->x->items->at[i] == NULL)
             continue;
@@ -641,8 +415,8 @@ static int list_concat(struct call *q)
         if (more.rank > 0 && shape.rank > 0)
             more.dim[0] = shape.dim[0];
         if (shape_merge(&shape, &more, &shape) != 0)
-            rc = fail(q, ERR_SHAPE, "elements of shape %s and of shape %s",
-                      shape_text(&shape), shape_text(&more));
+            rc = lists_fail(q, ERR_SHAPE, "elements of shape %s and of shape %s",
+                            shape_text(&shape), shape_text(&more));
     }
     if (rc != 0)
         return rc;
@@ -652,10 +426,11 @@ static int list_concat(struct call *q)
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         lengths[i] = i < tensor_elements(leading) ? tensor_int(leading, i) : -1;
         if (q->x->items->at[i] == NULL && (lengths[i] < 0 || lengths[i] > INT32_MAX))
-            rc = fail(q, ERR_STATE,
-                      "Concatenating lists with uninitialized tensors is not supported "
-                      "without leading_dims: element %lld",
-                      (long long)i);
+            rc = lists_fail(
+                q, ERR_STATE,
+                "Concatenating lists with uninitialized tensors is not supported "
+                "without leading_dims: element %lld",
+                (long long)i);
     }
     if (rc == 0)
         rc = join(q, NULL, n, shape, lengths);
@@ -668,7 +443,7 @@ static int list_concat(struct call *q)
 }
 
 /* Sets n elements of the items: pieces of lengths[i] rows of the value, or (NULL) its rows. */
-static int set_pieces(struct call *q, struct list *x, const struct tensor *value,
+static int set_pieces(struct list_call *q, struct list *x, const struct tensor *value,
                       int64_t n, const struct tensor *at, const struct tensor *lengths)
 {
     struct shape part = value->shape;
@@ -678,20 +453,22 @@ static int set_pieces(struct call *q, struct list *x, const struct tensor *value
     int rc = 0;
 
     if (part.rank == 0)
-        return fail(q, ERR_SHAPE, "Tensor must be at least a vector, but saw shape: []");
+        return lists_fail(q, ERR_SHAPE,
+                          "Tensor must be at least a vector, but saw shape: []");
     if (lengths == NULL && rows != n)
-        return fail(q, ERR_SHAPE, "%lld indices for %lld rows", (long long)n,
-                    (long long)rows);
+        return lists_fail(q, ERR_SHAPE, "%lld indices for %lld rows", (long long)n,
+                          (long long)rows);
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         const int64_t k = at != NULL ? tensor_int(at, i) : i;
         const int64_t size = lengths != NULL ? tensor_int(lengths, i) : 1;
         struct tensor piece;
 
         if (size < 0 || size > rows - first)
-            return fail(q, ERR_ARG, "pieces of more than the %lld rows", (long long)rows);
+            return lists_fail(q, ERR_ARG, "pieces of more than the %lld rows",
+                              (long long)rows);
         if (k < 0 || k >= x->n)
-            return fail(q, ERR_ARG, "Trying to scatter to element %lld of %lld",
-                        (long long)k, (long long)x->n);
+            return lists_fail(q, ERR_ARG, "Trying to scatter to element %lld of %lld",
+                              (long long)k, (long long)x->n);
         part = value->shape;
         if (lengths != NULL)
             part.dim[0] = size;
@@ -702,20 +479,20 @@ static int set_pieces(struct call *q, struct list *x, const struct tensor *value
         rc = check_value(q, x, &piece);
         if (rc != 0)
             return rc;
-        drop_item(q->l, x->items->at[k]);
-        x->items->at[k] = copy_item(q, &piece);
+        lists_drop_item(q->l, x->items->at[k]);
+        x->items->at[k] = lists_copy_item(q, &piece);
         if (x->items->at[k] == NULL)
             return ERR_LIMIT;
         first += size;
     }
     if (lengths != NULL && first != rows)
-        return fail(q, ERR_ARG, "pieces of %lld rows, not of %lld", (long long)first,
-                    (long long)rows);
+        return lists_fail(q, ERR_ARG, "pieces of %lld rows, not of %lld",
+                          (long long)first, (long long)rows);
     return 0;
 }
 
 /* A list of n elements, which are cut from input 0. shape: the input with their shape. */
-static int cut_list(struct call *q, int shape, int64_t n, const struct tensor *at,
+static int cut_list(struct list_call *q, int shape, int64_t n, const struct tensor *at,
                     int64_t n_at, const struct tensor *lengths)
 {
     struct list x = new_list(q);
@@ -724,17 +501,17 @@ static int cut_list(struct call *q, int shape, int64_t n, const struct tensor *a
     if (rc != 0)
         return rc;
     x.n = n;
-    x.items = own_items(q, NULL, n);
+    x.items = lists_own_items(q, NULL, n);
     if (x.items == NULL)
         return ERR_LIMIT;
     rc = set_pieces(q, &x, &q->in[0].tensor, n_at, at, lengths);
     if (rc == 0)
-        return give_list(q, 0, x);
-    drop_items(q->l, x.items);
+        return lists_give(q, 0, x);
+    lists_drop_items(q->l, x.items);
     return rc;
 }
 
-static int list_from_tensor(struct call *q)
+static int list_from_tensor(struct list_call *q)
 {
     const struct shape *s = &q->in[0].tensor.shape;
     const int64_t n = s->rank > 0 ? s->dim[0] : 0;
@@ -742,7 +519,7 @@ static int list_from_tensor(struct call *q)
     return cut_list(q, 1, n, NULL, n, NULL);
 }
 
-static int list_split(struct call *q)
+static int list_split(struct list_call *q)
 {
     const int64_t n = tensor_elements(&q->in[2].tensor);
 
@@ -751,7 +528,7 @@ static int list_split(struct call *q)
 
 /* TensorListScatter makes a list up to the largest index; V2 has the number, if it is not
  * -1. */
-static int list_scatter(struct call *q)
+static int list_scatter(struct list_call *q)
 {
     const struct tensor *at = &q->in[1].tensor;
     const int64_t n_at = tensor_elements(at);
@@ -765,7 +542,7 @@ static int list_scatter(struct call *q)
     return rc == 0 ? cut_list(q, 2, n, at, n_at, NULL) : rc;
 }
 
-static int list_scatter_into(struct call *q)
+static int list_scatter_into(struct list_call *q)
 {
     const struct tensor *at = &q->in[2].tensor;
     const int64_t n_at = tensor_elements(at);
@@ -777,43 +554,44 @@ static int list_scatter_into(struct call *q)
             x.n = tensor_int(at, i) + 1;
     if (rc != 0)
         return rc;
-    x.items = own_items(q, q->x, x.n);
+    x.items = lists_own_items(q, q->x, x.n);
     if (x.items == NULL)
         return ERR_LIMIT;
     rc = set_pieces(q, &x, &q->in[1].tensor, n_at, at, NULL);
     if (rc == 0)
-        return give_list(q, 0, x);
-    drop_items(q->l, x.items);
+        return lists_give(q, 0, x);
+    lists_drop_items(q->l, x.items);
     return rc;
 }
 
 /* ---- arithmetic: gradients of lists ---- */
 
-static int add_values(struct call *q, const struct tensor *a, const struct tensor *b,
+static int add_values(struct list_call *q, const struct tensor *a, const struct tensor *b,
                       struct tensor *ret, int depth);
 
 /* Makes a list of what `fn` gives for each pair of elements; `b` NULL: for each element. */
-static int map_list(struct call *q, const struct list *a, const struct list *b,
+static int map_list(struct list_call *q, const struct list *a, const struct list *b,
                     struct contained *ret, int depth,
-                    int (*fn)(struct call *q, const struct tensor *a,
+                    int (*fn)(struct list_call *q, const struct tensor *a,
                               const struct tensor *b, struct tensor *ret, int depth))
 {
     struct list x = *a;
-    struct call inner = *q;
+    struct list_call inner = *q;
 
     if (depth > LISTS_MAX_DEPTH)
-        return fail(q, ERR_LIMIT, "lists in lists, more than %d deep", LISTS_MAX_DEPTH);
+        return lists_fail(q, ERR_LIMIT, "lists in lists, more than %d deep",
+                          LISTS_MAX_DEPTH);
     if (b != NULL &&
         (a->n != b->n || a->dtype != b->dtype || a->is_optional != b->is_optional))
-        return fail(q, ERR_ARG,
-                    "Trying to add two lists of tensors with different lengths or "
-                    "types: %lld %s and %lld %s",
-                    (long long)a->n, dtype_name(a->dtype), (long long)b->n,
-                    dtype_name(b->dtype));
+        return lists_fail(q, ERR_ARG,
+                          "Trying to add two lists of tensors with different lengths or "
+                          "types: %lld %s and %lld %s",
+                          (long long)a->n, dtype_name(a->dtype), (long long)b->n,
+                          dtype_name(b->dtype));
     if (b != NULL && shape_merge(&a->shape, &b->shape, &x.shape) != 0)
-        return fail(q, ERR_SHAPE, "lists of elements of shape %s and %s are added",
-                    shape_text(&a->shape), shape_text(&b->shape));
-    x.items = own_items(q, NULL, a->n);
+        return lists_fail(q, ERR_SHAPE, "lists of elements of shape %s and %s are added",
+                          shape_text(&a->shape), shape_text(&b->shape));
+    x.items = lists_own_items(q, NULL, a->n);
     for (int64_t i = 0; x.items != NULL && i < a->n; i++) {
         struct item *e = a->items->at[i], *f = b != NULL ? b->items->at[i] : NULL;
         struct tensor t = {0};
@@ -821,9 +599,9 @@ static int map_list(struct call *q, const struct list *a, const struct list *b,
         if (e != NULL && (b == NULL || f != NULL)) {
             const int rc = fn(q, &e->value, b != NULL ? &f->value : NULL, &t, depth);
 
-            x.items->at[i] = rc == 0 ? new_item(q, t) : NULL;
+            x.items->at[i] = rc == 0 ? lists_new_item(q, t) : NULL;
             if (x.items->at[i] == NULL) {
-                drop_items(q->l, x.items);
+                lists_drop_items(q->l, x.items);
                 return rc != 0 ? rc : ERR_LIMIT;
             }
         } else {
@@ -833,20 +611,20 @@ static int map_list(struct call *q, const struct list *a, const struct list *b,
         }
     }
     inner.ret = ret;
-    return give_list(&inner, 0, x);
+    return lists_give(&inner, 0, x);
 }
 
-static int zero_value(struct call *q, const struct tensor *a, const struct tensor *b,
+static int zero_value(struct list_call *q, const struct tensor *a, const struct tensor *b,
                       struct tensor *ret, int depth)
 {
-    const struct list *x = list_of(q->l, a);
+    const struct list *x = lists_find(q->l, a);
     struct contained list = {.handle = -1};
     int rc;
 
     if (a->dtype != DT_VARIANT)
         return tensor_alloc(ret, a->dtype, a->shape, q->err);
     if (x == NULL)
-        return fail(q, ERR_ARG, "its input is no tensor list");
+        return lists_fail(q, ERR_ARG, "its input is no tensor list");
     rc = map_list(q, x, NULL, &list, depth + 1, zero_value);
     *ret = list.tensor;
     return rc;
@@ -857,24 +635,25 @@ static int zero_value(struct call *q, const struct tensor *a, const struct tenso
         ((T *)ret->data)[i] = (T)(((const T *)a->data)[i] + ((const T *)b->data)[i]);    \
     break;
 
-static int add_values(struct call *q, const struct tensor *a, const struct tensor *b,
+static int add_values(struct list_call *q, const struct tensor *a, const struct tensor *b,
                       struct tensor *ret, int depth)
 {
     const int64_t n = tensor_elements(a);
-    const struct list *x = list_of(q->l, a), *y = list_of(q->l, b);
+    const struct list *x = lists_find(q->l, a), *y = lists_find(q->l, b);
     struct contained list = {.handle = -1};
     int rc;
 
     if (a->dtype == DT_VARIANT && b->dtype == DT_VARIANT) {
         if (x == NULL || y == NULL)
-            return fail(q, ERR_ARG, "an input is no tensor list");
+            return lists_fail(q, ERR_ARG, "an input is no tensor list");
         rc = map_list(q, x, y, &list, depth + 1, add_values);
         *ret = list.tensor;
         return rc;
     }
     if (a->dtype != b->dtype || !shape_equal(&a->shape, &b->shape))
-        return fail(q, ERR_SHAPE, "%s %s and %s %s are added", dtype_name(a->dtype),
-                    shape_text(&a->shape), dtype_name(b->dtype), shape_text(&b->shape));
+        return lists_fail(q, ERR_SHAPE, "%s %s and %s %s are added", dtype_name(a->dtype),
+                          shape_text(&a->shape), dtype_name(b->dtype),
+                          shape_text(&b->shape));
     rc = tensor_alloc(ret, a->dtype, a->shape, q->err);
     if (rc != 0)
         return rc;
@@ -889,19 +668,19 @@ static int add_values(struct call *q, const struct tensor *a, const struct tenso
         ADD(uint64_t)
     default:
         tensor_free(ret);
-        return fail(q, ERR_UNSUPPORTED, "elements of type %s are not added",
-                    dtype_name(a->dtype));
+        return lists_fail(q, ERR_UNSUPPORTED, "elements of type %s are not added",
+                          dtype_name(a->dtype));
     }
     return 0;
 }
 
-static int list_zeros(struct call *q)
+static int list_zeros(struct list_call *q)
 {
     return map_list(q, q->x, NULL, &q->ret[0], 0, zero_value);
 }
 
 /* Sums from the first to the last, as TensorFlow does. */
-static int list_sum(struct call *q)
+static int list_sum(struct list_call *q)
 {
     struct contained sum = {.handle = -1};
     int rc = tensor_copy(&sum.tensor, &q->in[0].tensor, q->err);
@@ -924,27 +703,27 @@ static int list_sum(struct call *q)
 
 /* OptionalFromValue, and OptionalNone, which has no inputs. An optional without a value has
  * max 0. */
-static int optional_new(struct call *q)
+static int optional_new(struct list_call *q)
 {
     const int n = operation_n_inputs(q->op);
     struct list x = {.shape = SHAPE_UNKNOWN, .n = n, .max = n > 0, .is_optional = 1};
 
-    x.items = own_items(q, NULL, n);
+    x.items = lists_own_items(q, NULL, n);
     for (int i = 0; x.items != NULL && i < n; i++) {
         x.items->at[i] = dtype_size(q->in[i].tensor.dtype) > 0
-                             ? copy_item(q, &q->in[i].tensor)
-                             : (fail(q, ERR_UNSUPPORTED, "an optional of type %s",
-                                     dtype_name(q->in[i].tensor.dtype)),
+                             ? lists_copy_item(q, &q->in[i].tensor)
+                             : (lists_fail(q, ERR_UNSUPPORTED, "an optional of type %s",
+                                           dtype_name(q->in[i].tensor.dtype)),
                                 NULL);
         if (x.items->at[i] == NULL) {
-            drop_items(q->l, x.items);
+            lists_drop_items(q->l, x.items);
             return ERR_UNSUPPORTED;
         }
     }
-    return give_list(q, 0, x);
+    return lists_give(q, 0, x);
 }
 
-static int optional_has(struct call *q)
+static int optional_has(struct list_call *q)
 {
     int rc = give(q, 0, DT_BOOL, SHAPE_SCALAR);
 
@@ -953,24 +732,25 @@ static int optional_has(struct call *q)
     return rc;
 }
 
-static int optional_get(struct call *q)
+static int optional_get(struct list_call *q)
 {
     const int n = operation_n_outputs(q->op);
     int rc = 0;
 
     if (!q->x->is_optional || q->x->max == 0)
-        return fail(q, ERR_ARG, "The given optional does not have a value.");
+        return lists_fail(q, ERR_ARG, "The given optional does not have a value.");
     if (q->x->n != n)
-        return fail(q, ERR_ARG, "The given optional has %lld components, expected %d.",
-                    (long long)q->x->n, n);
+        return lists_fail(q, ERR_ARG,
+                          "The given optional has %lld components, expected %d.",
+                          (long long)q->x->n, n);
     for (int i = 0; rc == 0 && i < n; i++) {
         const struct tensor *t = &q->x->items->at[i]->value;
 
         if (t->dtype !=
             output_dtype((struct output){
                 graph_operation_at(operation_graph(q->op), operation_id(q->op)), i}))
-            rc = fail(q, ERR_DTYPE, "component %d of the optional is %s", i,
-                      dtype_name(t->dtype));
+            rc = lists_fail(q, ERR_DTYPE, "component %d of the optional is %s", i,
+                            dtype_name(t->dtype));
         else
             rc = tensor_copy(&q->ret[i].tensor, t, q->err);
     }
@@ -982,7 +762,7 @@ static int optional_get(struct call *q)
 static const struct row {
     const char *type;
     int takes_list; /* in input 0 */
-    int (*run)(struct call *q);
+    int (*run)(struct list_call *q);
 } rows[] = {
     {"EmptyTensorList", 0, list_empty},
     {"TensorListReserve", 0, list_reserve},
@@ -1026,7 +806,7 @@ int lists_run(struct lists *l, const struct operation *op, const struct containe
               struct contained *ret, struct err *err)
 {
     const struct row *row = row_of(op);
-    struct call q = {.l = l, .op = op, .in = in, .ret = ret, .err = err};
+    struct list_call q = {.l = l, .op = op, .in = in, .ret = ret, .err = err};
     int rc = 0;
 
     CHECK(row != NULL, "%s", operation_name(op));
