@@ -142,13 +142,10 @@ struct call {
     struct err *err;
 };
 
-#define fail(q, code, ...) refuse((q)->op, (q)->err, (code), __VA_ARGS__)
+#define fail(q, code, ...) contained_refuse((q)->op, (q)->err, (code), __VA_ARGS__)
 
-static int refuse(const struct operation *op, struct err *err, int code, const char *fmt,
-                  ...) __attribute__((format(printf, 4, 5)));
-
-static int refuse(const struct operation *op, struct err *err, int code, const char *fmt,
-                  ...)
+int contained_refuse(const struct operation *op, struct err *err, int code,
+                     const char *fmt, ...)
 {
     va_list ap;
 
@@ -171,15 +168,21 @@ static int find_container(struct call *q, int is_stack)
     return 0;
 }
 
-static int scalar_at(struct call *q, int i, int64_t *ret)
+int contained_scalar(const struct operation *op, const struct contained *in, int i,
+                     int64_t *ret, struct err *err)
 {
-    const struct tensor *t = &q->in[i].tensor;
+    const struct tensor *t = &in[i].tensor;
 
     if (tensor_elements(t) != 1)
-        return fail(q, ERR_SHAPE, "input %d is %s, not a scalar", i,
-                    shape_text(&t->shape));
+        return contained_refuse(op, err, ERR_SHAPE, "input %d is %s, not a scalar", i,
+                                shape_text(&t->shape));
     *ret = tensor_int(t, 0);
     return 0;
+}
+
+static int scalar_at(struct call *q, int i, int64_t *ret)
+{
+    return contained_scalar(q->op, q->in, i, ret, q->err);
 }
 
 static int give(struct call *q, int i, enum dtype dtype, struct shape shape)

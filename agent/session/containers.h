@@ -36,6 +36,13 @@ struct contained {
     const struct operation *memory_of;
 };
 
+/* Sets the error, with the operation's name before it; returns its code. */
+int contained_refuse(const struct operation *op, struct err *err, int code,
+                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Input i as an integer. ERR_SHAPE: it is no scalar. */
+int contained_scalar(const struct operation *op, const struct contained *in, int i,
+                     int64_t *ret, struct err *err);
+
 void containers_done(struct containers *c);
 /* Runs one of the operations with its inputs; ret: its outputs, which the caller frees. */
 int containers_run(struct containers *c, const struct operation *op,

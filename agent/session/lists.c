@@ -19,13 +19,7 @@ static int find_list(struct list_call *q, int i, struct list **ret)
 
 static int scalar_at(struct list_call *q, int i, int64_t *ret)
 {
-    const struct tensor *t = &q->in[i].tensor;
-
-    if (tensor_elements(t) != 1)
-        return lists_fail(q, ERR_SHAPE, "input %d is %s, not a scalar", i,
-                          shape_text(&t->shape));
-    *ret = tensor_int(t, 0);
-    return 0;
+    return contained_scalar(q->op, q->in, i, ret, q->err);
 }
 
 /* Input i as the shape of elements: a vector, or the scalar -1 if nothing is known. */

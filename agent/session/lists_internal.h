@@ -35,9 +35,7 @@ struct list_call {
     struct err *err;
 };
 
-/* Sets the error, with the operation's name; returns its code. */
-int lists_fail(struct list_call *q, int code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define lists_fail(q, code, ...) contained_refuse((q)->op, (q)->err, (code), __VA_ARGS__)
 
 /* The list that a scalar names; NULL: none. */
 struct list *lists_find(const struct lists *l, const struct tensor *t);

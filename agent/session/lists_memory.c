@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int lists_fail(struct list_call *q, int code, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    (void)err_vset(q->err, code, fmt, ap);
-    va_end(ap);
-    return err_wrap(q->err, "%s", operation_name(q->op));
-}
-
 /* ---- memory ---- */
 
 static int charge(struct list_call *q, size_t bytes)

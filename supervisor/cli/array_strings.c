@@ -63,12 +63,13 @@ static int put_escape(struct strings *q, struct wbuf *b)
 
 static int parse_string(struct strings *q, int depth)
 {
-    const char quote = *q->p;
     struct wbuf b = {0};
+    char quote;
     int rc = 0;
 
-    if (quote == 'b' && q->p + 1 < q->end) /* as Python prints bytes */
-        return q->p++, parse_string(q, depth);
+    while (*q->p == 'b' && q->p + 1 < q->end) /* as Python prints bytes */
+        q->p++;
+    quote = *q->p;
     if (quote != '"' && quote != '\'')
         return err_set(q->err, ERR_ARG, "'%.20s': strings in brackets are in quotes",
                        q->p);

@@ -21,8 +21,7 @@ enum { MAX_BUCKETS = 2 * 1024 };
 
 struct buckets {
     size_t n;
-    double
-        limit[MAX_BUCKETS]; /* of each bucket: what is less is in it or an earlier one */
+    double limit[MAX_BUCKETS]; /* what is less is in this bucket or an earlier one */
     double count[MAX_BUCKETS];
 };
 

@@ -198,10 +198,8 @@ static int read_event(const uint8_t *data, size_t len, uint64_t *ret_step, int *
     return !c.failed;
 }
 
-enum {
-    HEAD_BYTES = 12,
-    TAIL_BYTES = 4
-}; /* of a record: length and its CRC; the data's CRC */
+/* of a record: its length with a CRC, and the CRC of its data */
+enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };
 
 /* Returns the length of the data of the record that begins with `head`; 0: of none that has an
  * event and ends within `left` bytes. */
