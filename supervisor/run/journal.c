@@ -19,11 +19,12 @@ struct journal {
     char *path;
 };
 
-/* Removes the n bytes at the end: a line that could not be synced, or of which only a part
- * fitted onto the full disk, so that the next line would be appended to it. */
-static void drop_end(int fd, ssize_t n)
+/* Removes the n bytes that were just written to fd: a line that could not be synced, or of which
+ * only a part fitted onto the full disk, so that the next line would be appended to it. What
+ * another process appended meanwhile goes, too: the keeper's notices do not bind the run. */
+static void drop_written(int fd, ssize_t n)
 {
-    const off_t end = lseek(fd, 0, SEEK_END);
+    const off_t end = lseek(fd, 0, SEEK_CUR); /* where our own write ended */
 
     if (end >= n && ftruncate(fd, end - (off_t)n) < 0)
         log_debug("the journal: %m");
@@ -37,7 +38,7 @@ static int write_whole(int fd, const void *data, ssize_t len)
     if (n == len)
         return 0;
     if (n > 0)
-        drop_end(fd, n);
+        drop_written(fd, n);
     if (n >= 0)
         errno = ENOSPC;
     return -1;
@@ -151,7 +152,7 @@ int journal_write(struct journal *j, const struct run_event *e, struct err *err)
     }
     if (rc == 0 && j->fd >= 0 && fsync(j->fd) < 0) {
         rc = err_errno(err, "%s", j->path);
-        drop_end(j->fd, (ssize_t)len + 1); /* the caller does not do what it says */
+        drop_written(j->fd, (ssize_t)len + 1); /* the caller does not do what it says */
         return rc;
     }
     return rc < 0 ? err_errno(err, "%s", j->path) : 0;

@@ -14,20 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int disk_fails; /* fsync fails with EIO */
-
-/* Replaces that of the C library. */
-int fsync(int fd)
-{
-    if (!disk_fails)
-        return (int)syscall(SYS_fsync, fd);
-    errno = EIO;
-    return -1;
-}
-
 static struct temp_dir dir;
 static struct err err;
 static char path[256];
+static int disk_fails;             /* fsync fails with EIO */
+static const char *appended_first; /* what another process appends before it fails */
 
 static void setup(void)
 {
@@ -47,6 +38,17 @@ static void put(const char *to, const char *text, size_t len, int flags)
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, text, len), (ssize_t)len);
     (void)close(fd);
+}
+
+/* Replaces that of the C library. */
+int fsync(int fd)
+{
+    if (!disk_fails)
+        return (int)syscall(SYS_fsync, fd);
+    if (appended_first != NULL)
+        put(path, appended_first, strlen(appended_first), 0);
+    errno = EIO;
+    return -1;
 }
 
 /* ---- events ---- */
@@ -286,6 +288,9 @@ START_TEST(a_change_that_cannot_be_synced_leaves_no_line)
     put_event(j, RUN_EVENT_READY, 1);
     disk_fails = 1;
     ck_assert_int_eq(journal_write(j, &change, &err), -EIO);
+    appended_first = "T step=1 event=stall\n";
+    ck_assert_int_eq(journal_write(j, &change, &err), -EIO);
+    appended_first = NULL;
     disk_fails = 0;
     put_event(j, RUN_EVENT_READY, 9);
     journal_close(j);
