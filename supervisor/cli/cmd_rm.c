@@ -8,6 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A run whose job is not over would begin again. folder: the job's. */
+static int check_job(const char *run, const struct submitted *job, const char *folder,
+                     struct err *err)
+{
+    if (submitted_is_live(job))
+        return err_set(
+            err, ERR_STATE,
+            "%s would begin again: Slurm job %s is %s; `scancel %s` cancels it", run,
+            job->id, job->state, job->id);
+    if (submitted_is_unknown(job))
+        return err_set(err, ERR_STATE,
+                       "%s might begin again: nobody says whether Slurm job %s is over "
+                       "(%s); if it is, remove %s first",
+                       run, job->id, job->reason, folder);
+    return 0;
+}
+
 /* path: of its directory; NULL: it was submitted, and has none yet. */
 static int remove_one(const struct cli *cli, const char *run, const char *path)
 {
@@ -18,15 +35,12 @@ static int remove_one(const struct cli *cli, const char *run, const char *path)
 
     if (path != NULL ? submitted_find_of(&job, path)
                      : submitted_find(&job, cli->runs_dir, run)) {
-        if (submitted_is_live(&job)) {
-            (void)err_set(
-                &err, ERR_STATE,
-                "%s would begin again: Slurm job %s is %s; `scancel %s` cancels it", run,
-                job.id, job.state, job.id);
-            return cli_fail(cli, CLI_USAGE, &err);
-        }
         folder = path != NULL ? submitted_folder_of(path)
                               : submitted_folder(cli->runs_dir, run);
+        if (check_job(run, &job, folder, &err) < 0) {
+            free(folder);
+            return cli_fail(cli, CLI_USAGE, &err);
+        }
     }
     if ((path == NULL || run_remove(path, &err) == 0) && folder != NULL)
         (void)submitted_remove(folder, &err);

@@ -108,6 +108,8 @@ int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
         /* Slurm forgets a job some minutes after its end. */
         if (strstr(err.msg, "Invalid job id") != NULL)
             (void)snprintf(ret->state, sizeof(ret->state), "over");
+        else
+            (void)snprintf(ret->reason, sizeof(ret->reason), "%s", err.msg);
     } else {
         line = command_last_line(output);
         if (*line == '\0')
@@ -146,6 +148,11 @@ int submitted_is_live(const struct submitted *s)
                                        "REQUEUE_HOLD", "STOPPED",   NULL};
 
     return text_find(live, s->state) >= 0;
+}
+
+int submitted_is_unknown(const struct submitted *s)
+{
+    return strcmp(s->state, "unknown") == 0;
 }
 
 int submitted_write(const char *runs_dir, const char *run, const char *id,

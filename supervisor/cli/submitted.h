@@ -14,7 +14,7 @@
 struct submitted {
     char id[64];
     char state[64]; /* Slurm's: "PENDING", "RUNNING", ...; "over"; "unknown": no answer */
-    char reason[128]; /* why it is pending; "" */
+    char reason[128]; /* why it is pending, or there is no answer; "" */
 };
 
 /* "<runs_dir>/.jobs"; free(). */
@@ -31,6 +31,8 @@ int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
 int submitted_find_of(struct submitted *ret, const char *path);
 /* Whether the job waits, runs, or is just ending. */
 int submitted_is_live(const struct submitted *s);
+/* Whether it may wait or run, for all we know: Slurm did not answer. */
+int submitted_is_unknown(const struct submitted *s);
 /* Adds "job": {"id", "state", "reason"} to an open object. */
 void submitted_json(const struct submitted *s, struct json *j);
 /* Stores the id of the run's job. */

@@ -215,6 +215,28 @@ def test_runs_that_are_over_are_removed(w):
     assert os.listdir(w.runs) == ["c"]
 
 
+def test_a_run_whose_job_nobody_knows_is_kept(w):
+    """Its job may wait in a queue whose controller is down, and would begin it again."""
+    w.brood("run", w.small(steps=200), "--name", "a")
+    job = w.runs / ".jobs" / "a"
+    job.mkdir(parents=True)
+    (job / "job").write_text("12\n")
+    programs = w.path / "bin"
+    programs.mkdir()
+    squeue = programs / "squeue"
+    says = "#!/bin/sh\necho slurm_load_jobs error: %s >&2\nexit 1\n"
+    squeue.write_text(says % "no answer")
+    squeue.chmod(0o755)
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    _, err = w.brood("rm", "a", code=2, env=path)
+    assert "Slurm job 12 is over (" in err and "no answer" in err and str(job) in err, err
+    assert len(err.splitlines()) == 1 and (w.runs / "a").exists()
+    assert "no answer" in w.brood("status", "a", "--json", env=path)[0]
+    squeue.write_text(says % "Invalid job id specified")
+    w.brood("rm", "a", env=path)
+    assert not job.exists() and not (w.runs / "a").exists()
+
+
 def test_a_removal_that_was_cut_off_is_finished_by_the_next(w):
     for name in ("a", "b"):
         w.brood("run", w.small(steps=200), "--name", name)
