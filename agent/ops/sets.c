@@ -266,7 +266,8 @@ static int kern_unique(const struct kernel_args *a)
 
 /* ---- ListDiff ---- */
 
-/* Calls put(i) for each element of x that is not in y; returns their number, or -1. */
+/* Returns the number of elements of x that are not in y, or -1: no memory. a: writes them, and
+ * where they are in x, to its outputs; NULL: counts only. */
 static int64_t walk_difference(const struct tensor *x, const struct tensor *y,
                                const struct kernel_args *a, struct err *err)
 {
