@@ -58,11 +58,15 @@ def load_tensorflow():
     skipped."""
     os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="",
                       TF_ENABLE_ONEDNN_OPTS="0", TF_USE_LEGACY_KERAS="1")
+    kept = sys.dont_write_bytecode
+    sys.dont_write_bytecode = False  # compiled once, in a folder of ours
     try:
         import tensorflow
         return tensorflow.compat.v1
     except ImportError:
         pass
+    finally:
+        sys.dont_write_bytecode = kept
     python = python_with_peers()
     if python and "BROOD_WITH_TENSORFLOW" not in os.environ:
         os.environ["BROOD_WITH_TENSORFLOW"] = "1"
