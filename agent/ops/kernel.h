@@ -10,6 +10,7 @@
 #include "agent/graph/op_def.h"
 #include "agent/kernels/dense.h"
 #include "agent/kernels/strided.h"
+#include "common/numerics/numerics.h"
 #include "common/rng/rng.h"
 
 struct kernel_args {
@@ -21,7 +22,8 @@ struct kernel_args {
     /* Per input: elements from one row to the next, 0: dense. NULL: all inputs are dense.
      * Only with OP_ROWS_APART, and for kern_copy. */
     const int64_t *row_stride;
-    struct rng_key key; /* of this operation, for this run */
+    enum numerics numerics; /* NATIVE: it may use OpenBLAS; never between plans */
+    struct rng_key key;     /* of this operation, for this run */
     uint64_t counter;
     int initialized; /* flag of the variable that input 0 refers to */
     struct err *err;

@@ -1,10 +1,12 @@
 /* solve.c - systems of linear equations: triangular and Cholesky factors, solutions, inverses,
  * determinants, eigenvalues of symmetric matrices; of the last two dimensions of tensors.
  *
- * All work is done in double precision, in a fixed order of + - * / and square roots, and
- * rounded once: the same bits on every machine, with either setting of `numerics`.
+ * All work is done in double precision and rounded once: in a fixed order of + - * / and square
+ * roots, with the same bits on every machine. Under native numerics OpenBLAS factors and solves
+ * large matrices (kernels/lapack.h).
  *
  * Gradients after TensorFlow 1.13's python/ops/linalg_grad.py. */
+#include "agent/kernels/lapack.h"
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 
@@ -59,11 +61,11 @@ static void store(const struct tensor *t, int64_t z, const double *from)
 }
 
 /* Floats of scratch memory for matrices of input 0 and their columns of input 1, `copies` times
- * the former. */
+ * the former, after pivots. */
 static int64_t room(const struct shape_args *args, int64_t copies)
 {
     const struct shape *a = &args->in[0];
-    int64_t n = copies * rows_of(a) * cols_of(a);
+    int64_t n = copies * rows_of(a) * cols_of(a) + rows_of(a);
 
     if (args->n_in > 1)
         n += rows_of(&args->in[1]) * cols_of(&args->in[1]);
@@ -80,10 +82,29 @@ static int64_t room_for_two(const struct shape_args *args)
     return room(args, 2);
 }
 
-/* The scratch memory, which is the last output; NULL: none was needed. */
-static double *room_of(const struct kernel_args *a)
+/* The scratch memory, which is the last output: for matrices of n rows. */
+struct work {
+    int64_t n;
+    int by_lapack;   /* OpenBLAS works on them */
+    int32_t *pivots; /* [n] */
+    double *a;       /* (n, n); NULL: no scratch memory was needed */
+    double *b;       /* what room() has after the first matrix */
+};
+
+static struct work work_of(const struct kernel_args *a)
 {
-    return a->n_out > operation_n_outputs(a->op) ? a->out[a->n_out - 1]->data : NULL;
+    const int64_t n = rows_of(&a->in[0]->shape);
+    double *room =
+        a->n_out > operation_n_outputs(a->op) ? a->out[a->n_out - 1]->data : NULL;
+    struct work w = {.n = n};
+
+    if (room == NULL)
+        return w;
+    w.by_lapack = a->numerics == NUMERICS_NATIVE && lapack_wants(n);
+    w.pivots = (int32_t *)room;
+    w.a = room + n;
+    w.b = w.a + n * n;
+    return w;
 }
 
 static int is_singular(const struct kernel_args *a)
@@ -131,15 +152,32 @@ static int eliminate(double *a, int64_t n, double *b, int64_t k)
     return sign;
 }
 
-/* Replaces b by the solution of a x = b; a is triangular, the other triangle is not read. 0, or
- * -1 if an element of the diagonal is 0 or NaN. */
-static int solve_triangle(const double *a, int64_t n, int lower, double *b, int64_t k)
+/* Whether the diagonal has no 0 and no NaN. */
+static int has_diagonal(const double *a, int64_t n)
 {
+    int64_t i = 0;
+
+    while (i < n && fabs(a[i * n + i]) > 0)
+        i++;
+    return i == n;
+}
+
+/* Replaces b (n, k) by the solution of a x = b; a is triangular, the other triangle is not
+ * read. 0, or -1 if an element of the diagonal is 0 or NaN. */
+static int solve_triangle(const struct work *w, const double *a, int lower, double *b,
+                          int64_t k)
+{
+    const int64_t n = w->n;
+
+    if (!has_diagonal(a, n))
+        return -1;
+    if (w->by_lapack) {
+        lapack_triangle(a, n, lower, b, k);
+        return 0;
+    }
     for (int64_t step = 0; step < n; step++) {
         const int64_t i = lower ? step : n - 1 - step;
 
-        if (!(fabs(a[i * n + i]) > 0))
-            return -1;
         for (int64_t t = 0; t < step; t++) {
             const int64_t l = lower ? t : n - 1 - t;
 
@@ -149,6 +187,29 @@ static int solve_triangle(const double *a, int64_t n, int lower, double *b, int6
         for (int64_t j = 0; j < k; j++)
             b[i * k + j] /= a[i * n + i];
     }
+    return 0;
+}
+
+/* Replaces w->a by a triangular matrix with the same determinant but for the sign, which is
+ * returned. */
+static int make_triangular(const struct work *w)
+{
+    return w->by_lapack ? lapack_factor(w->a, w->n, w->pivots)
+                        : eliminate(w->a, w->n, NULL, 0);
+}
+
+/* Replaces b (n, k) by the solution of w->a x = b. 0, or -1: the matrix, which is replaced, too,
+ * has no inverse. */
+static int solve_equations(const struct work *w, double *b, int64_t k)
+{
+    if (!w->by_lapack) {
+        (void)eliminate(w->a, w->n, b, k);
+        return solve_triangle(w, w->a, 0, b, k);
+    }
+    (void)make_triangular(w);
+    if (!has_diagonal(w->a, w->n))
+        return -1;
+    lapack_solve(w->a, w->n, w->pivots, b, k);
     return 0;
 }
 
@@ -174,17 +235,16 @@ static int solve(const struct kernel_args *a, int is_triangular)
     const struct tensor *x = a->in[0], *rhs = a->in[1], *y = a->out[0];
     const int turned = (int)attr_int(a->op, "adjoint");
     const int lower = is_triangular && attr_int(a->op, "lower") != turned;
-    const int64_t n = rows_of(&x->shape), k = cols_of(&rhs->shape);
-    double *w = room_of(a), *b = w != NULL ? w + n * n : NULL;
+    const int64_t k = cols_of(&rhs->shape);
+    const struct work w = work_of(a);
 
-    for (int64_t z = 0; w != NULL && n > 0 && z < count_of(&y->shape); z++) {
-        load(x, matrix_under(&x->shape, &y->shape, z), turned, w);
-        load(rhs, matrix_under(&rhs->shape, &y->shape, z), 0, b);
-        if (!is_triangular)
-            (void)eliminate(w, n, b, k);
-        if (solve_triangle(w, n, lower, b, k) != 0)
+    for (int64_t z = 0; w.a != NULL && z < count_of(&y->shape); z++) {
+        load(x, matrix_under(&x->shape, &y->shape, z), turned, w.a);
+        load(rhs, matrix_under(&rhs->shape, &y->shape, z), 0, w.b);
+        if ((is_triangular ? solve_triangle(&w, w.a, lower, w.b, k)
+                           : solve_equations(&w, w.b, k)) != 0)
             return is_singular(a);
-        store(y, z, b);
+        store(y, z, w.b);
     }
     return 0;
 }
@@ -202,18 +262,17 @@ static int kern_solve(const struct kernel_args *a)
 static int kern_inverse(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *w = room_of(a), *b = w != NULL ? w + n * n : NULL;
+    const struct work w = work_of(a);
+    const int64_t n = w.n;
 
-    for (int64_t z = 0; w != NULL && z < count_of(&x->shape); z++) {
-        load(x, z, (int)attr_int(a->op, "adjoint"), w);
-        memset(b, 0, (size_t)(n * n) * sizeof(*b));
+    for (int64_t z = 0; w.a != NULL && z < count_of(&x->shape); z++) {
+        load(x, z, (int)attr_int(a->op, "adjoint"), w.a);
+        memset(w.b, 0, (size_t)(n * n) * sizeof(*w.b));
         for (int64_t i = 0; i < n; i++)
-            b[i * n + i] = 1;
-        (void)eliminate(w, n, b, n);
-        if (solve_triangle(w, n, 0, b, n) != 0)
+            w.b[i * n + i] = 1;
+        if (solve_equations(&w, w.b, n) != 0)
             return is_singular(a);
-        store(a->out[0], z, b);
+        store(a->out[0], z, w.b);
     }
     return 0;
 }
@@ -221,18 +280,17 @@ static int kern_inverse(const struct kernel_args *a)
 static int kern_determinant(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *w = room_of(a);
+    const struct work w = work_of(a);
 
     for (int64_t z = 0; z < count_of(&x->shape); z++) {
         double y = 1;
 
-        if (n > 0) {
-            load(x, z, 0, w);
-            y = eliminate(w, n, NULL, 0);
+        if (w.n > 0) {
+            load(x, z, 0, w.a);
+            y = make_triangular(&w);
         }
-        for (int64_t i = 0; i < n; i++)
-            y *= w[i * n + i];
+        for (int64_t i = 0; i < w.n; i++)
+            y *= w.a[i * w.n + i];
         put(a->out[0], z, y);
     }
     return 0;
@@ -242,18 +300,17 @@ static int kern_determinant(const struct kernel_args *a)
 static int kern_log_determinant(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *w = room_of(a);
+    const struct work w = work_of(a);
 
     for (int64_t z = 0; z < count_of(&x->shape); z++) {
         double sign = 1, sum = 0;
 
-        if (n > 0) {
-            load(x, z, 0, w);
-            sign = eliminate(w, n, NULL, 0);
+        if (w.n > 0) {
+            load(x, z, 0, w.a);
+            sign = make_triangular(&w);
         }
-        for (int64_t i = 0; i < n; i++) {
-            const double v = w[i * n + i];
+        for (int64_t i = 0; i < w.n; i++) {
+            const double v = w.a[i * w.n + i];
 
             sign *= v > 0 ? 1 : v < 0 ? -1 : v; /* 0, NaN */
             sum += log(fabs(v));
@@ -266,10 +323,14 @@ static int kern_log_determinant(const struct kernel_args *a)
 
 /* ---- Cholesky ---- */
 
-/* Replaces the lower triangle of a (n, n) by l, l l' = a; the other one becomes 0. -1: a is
- * not positive definite. */
-static int cholesky(double *a, int64_t n)
+/* Replaces the lower triangle of w->a by l, l l' = a. -1: it is not positive definite. */
+static int cholesky(const struct work *w)
 {
+    const int64_t n = w->n;
+    double *a = w->a;
+
+    if (w->by_lapack)
+        return lapack_cholesky(a, n);
     for (int64_t j = 0; j < n; j++) {
         double d = a[j * n + j];
 
@@ -282,7 +343,6 @@ static int cholesky(double *a, int64_t n)
             for (int64_t k = 0; k < j; k++)
                 a[i * n + j] -= a[i * n + k] * a[j * n + k];
             a[i * n + j] /= a[j * n + j];
-            a[j * n + i] = 0;
         }
     }
     return 0;
@@ -292,15 +352,18 @@ static int cholesky(double *a, int64_t n)
 static int kern_cholesky(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *w = room_of(a);
+    const struct work w = work_of(a);
+    const int64_t n = w.n;
 
-    for (int64_t z = 0; w != NULL && z < count_of(&x->shape); z++) {
-        load(x, z, 0, w);
-        if (cholesky(w, n) != 0)
-            for (int64_t i = 0; i < n * n; i++)
-                w[i] = i % n <= i / n ? (double)NAN : 0;
-        store(a->out[0], z, w);
+    for (int64_t z = 0; w.a != NULL && z < count_of(&x->shape); z++) {
+        load(x, z, 0, w.a);
+        const int rc = cholesky(&w);
+        for (int64_t i = 0; i < n * n; i++)
+            if (i % n > i / n)
+                w.a[i] = 0;
+            else if (rc != 0)
+                w.a[i] = (double)NAN;
+        store(a->out[0], z, w.a);
     }
     return 0;
 }
@@ -310,9 +373,9 @@ static int kern_cholesky(const struct kernel_args *a)
 static int kern_cholesky_grad(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *l = room_of(a), *t = l != NULL ? l + n * n : NULL,
-           *d = l != NULL ? t + n * n : NULL;
+    const struct work w = work_of(a);
+    const int64_t n = w.n;
+    double *l = w.a, *t = w.b, *d = w.a != NULL ? w.b + n * n : NULL;
 
     for (int64_t z = 0; l != NULL && z < count_of(&x->shape); z++) {
         load(x, z, 0, l);
@@ -335,7 +398,7 @@ static int kern_cholesky_grad(const struct kernel_args *a)
                     t[i * n + j] = t[j * n + i];
                     t[j * n + i] = v;
                 }
-            if (solve_triangle(d, n, 0, t, n) != 0)
+            if (solve_triangle(&w, d, 0, t, n) != 0)
                 return is_singular(a);
         }
         for (int64_t i = 0; i < n * n; i++)
@@ -430,21 +493,21 @@ static void sort_values(double *a, double *v, int64_t n)
 static int kern_eigen(const struct kernel_args *a)
 {
     const struct tensor *x = a->in[0];
-    const int64_t n = rows_of(&x->shape);
-    double *w = room_of(a), *v = w != NULL ? w + n * n : NULL;
+    const struct work w = work_of(a);
+    const int64_t n = w.n;
 
-    for (int64_t z = 0; w != NULL && z < count_of(&x->shape); z++) {
-        load(x, z, 0, w);
-        if (diagonalize(w, v, n) != 0)
+    for (int64_t z = 0; w.a != NULL && z < count_of(&x->shape); z++) {
+        load(x, z, 0, w.a);
+        if (diagonalize(w.a, w.b, n) != 0)
             return err_set(a->err, ERR_ARG,
                            "%s: Self-adjoint eigen decomposition was not successful. The "
                            "input might not be valid.",
                            operation_name(a->op));
-        sort_values(w, v, n);
+        sort_values(w.a, w.b, n);
         for (int64_t i = 0; i < n; i++)
-            put(a->out[0], z * n + i, w[i * n + i]);
+            put(a->out[0], z * n + i, w.a[i * n + i]);
         if (attr_int(a->op, "compute_v") != 0)
-            store(a->out[1], z, v);
+            store(a->out[1], z, w.b);
     }
     return 0;
 }

@@ -38,6 +38,7 @@ int node_evaluate(struct plan *p, const struct node *n, struct err *err)
                                .n_out = n->n_out,
                                .in = in,
                                .out = out,
+                               .numerics = p->numerics,
                                .err = err};
     return n->call(&args);
 }

@@ -154,6 +154,7 @@ static void point_calls(struct plan *p)
                                        .n_out = s->n_out,
                                        .in = in,
                                        .out = out,
+                                       .numerics = p->numerics,
                                        .row_stride = row_strides(p, s)};
     }
 }

@@ -56,7 +56,7 @@ struct session_options {
     void *block;
     size_t block_capacity;
     int block_holds_state;  /* keep the values in the block (they were restored) */
-    enum numerics numerics; /* NATIVE: OpenBLAS computes large products */
+    enum numerics numerics; /* NATIVE: OpenBLAS works on large matrices */
     /* Memory of devices; the strings and blocks outlive the session. */
     const struct device_memory *devices;
     size_t n_devices;       /* at most VAR_STORE_MAX_DEVICES */
