@@ -498,6 +498,28 @@ static int define(struct import *im, const struct import_node *node,
     return rc;
 }
 
+/* What to use instead of an operation that nothing here computes, for its error; NULL: nothing. */
+static const char *instead_of(const char *type)
+{
+    static const struct {
+        const char *begins, *reason;
+    } rows[] = {
+        {"CudnnRNN", "cuDNN's networks run on NVIDIA's GPUs only: build the graph with "
+                     "CudnnCompatibleLSTMCell or CudnnCompatibleGRUCell "
+                     "(tf.contrib.cudnn_rnn), which "
+                     "restore the same checkpoints, and export that"},
+        {"Svd", "singular values are not computed: SelfAdjointEigV2 of x' x gives their "
+                "squares and the right singular vectors"},
+        {"BatchSvd", "singular values are not computed: SelfAdjointEigV2 of x' x gives "
+                     "their squares and the right singular vectors"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strncmp(type, rows[i].begins, strlen(rows[i].begins)) == 0)
+            return rows[i].reason;
+    return NULL;
+}
+
 /* ---- nodes ---- */
 
 static void note_back_edge(struct import *im, size_t node, const char *input, int place)
@@ -589,6 +611,8 @@ static int build_node(struct import *im, size_t at)
                          "operations of type %s cannot be run with its value of "
                          "the attribute '%s'",
                          p->op, lack));
+    else if (rc == 0 && (def->flags & OP_FOREIGN) != 0 && instead_of(p->op) != NULL)
+        operation_explain(node->op, instead_of(p->op));
     if (rc == 0 && other.op != NULL)
         operation_forget_shape(node->op);
     if (rc == 0 && name_table_find(&im->reasons, p->name) != NULL)

@@ -757,6 +757,40 @@ START_TEST(attributes_that_we_lack)
 }
 END_TEST
 
+/* Some say what to use instead; others of similar names do not. */
+START_TEST(unknown_ops_that_say_more)
+{
+    static const struct {
+        const char *op, *says;
+    } nodes[] = {
+        {"CudnnRNN", "CudnnCompatibleLSTMCell"},
+        {"CudnnRNNV3", "CudnnCompatibleLSTMCell"},
+        {"CudnnRNNParamsToCanonical", "CudnnCompatibleLSTMCell"},
+        {"Svd", "SelfAdjointEigV2"},
+        {"BatchSvd", "SelfAdjointEigV2"},
+        {"Cudnn", "operations of type Cudnn cannot be run"},
+    };
+    struct bed b;
+    struct hand h;
+
+    bed_init(&b);
+    hand_init(&h, 27);
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+        hand_type(&h, hand_node(&h, nodes[i].op, nodes[i].op), "T");
+    ck_assert_msg(hand_import(&h, b.g, &b.err) == 0, "%s", b.err.msg);
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        struct operation *op = graph_operation(b.g, nodes[i].op);
+        struct run_args args = bed_args(&b);
+
+        args.targets = &op;
+        args.n_targets = 1;
+        ck_assert_int_eq(session_run(b.s, &args, NULL, &b.err), ERR_UNSUPPORTED);
+        ck_assert_msg(strstr(b.err.msg, nodes[i].says) != NULL, "%s", b.err.msg);
+    }
+    bed_done(&b);
+}
+END_TEST
+
 /* Types and dilations that no kernel has: only a run that needs such a node fails. */
 START_TEST(types_that_we_lack)
 {
@@ -1085,6 +1119,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, unknown_ops_are_kept);
     tcase_add_test(others, functions_and_signatures_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
+    tcase_add_test(others, unknown_ops_that_say_more);
     tcase_add_test(others, types_that_we_lack);
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, collections_may_name_what_is_not_there);

@@ -134,6 +134,18 @@ def gather_negative():
     return tf.gather(feed(normal(3, 2)), feed([-1], dtype="int32"))
 
 
+for name in ["GatherNd", "ScatterNd", "TensorScatterUpdate"]:
+    # TensorFlow 2 can pass over indices out of range
+    @case(name=f"bad_indices_{name}", gradients=False,
+          refused="cannot be run with its value of the attribute 'bad_indices_policy'")
+    def bad_indices(name=name):
+        x, at = feed(normal(2, 2)), feed([[0], [7]], dtype="int32")
+        inputs = {"GatherNd": dict(params=x, indices=at),
+                  "ScatterNd": dict(updates=x, indices=at, shape=[3, 2]),
+                  "TensorScatterUpdate": dict(tensor=x, updates=x, indices=at)}[name]
+        return getattr(tf.raw_ops, name)(**inputs, bad_indices_policy="IGNORE")
+
+
 @case
 def gather_repeated_rows():
     """The gradients of a row that is gathered twice are summed."""
