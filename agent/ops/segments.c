@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- rows ---- */
@@ -262,12 +263,39 @@ static void add_scaled(const struct tensor *y, int64_t to, const struct tensor *
     }
 }
 
+static int compare(const void *x, const void *y)
+{
+    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* The different indices, in order; *ret_n: their number. NULL: no memory. free(). */
+static int64_t *sorted_unique(const struct tensor *indices, int64_t *ret_n)
+{
+    const int64_t n = tensor_elements(indices);
+    int64_t *ret = calloc((size_t)n + 1, sizeof(*ret));
+
+    *ret_n = 0;
+    if (ret == NULL)
+        return NULL;
+    for (int64_t i = 0; i < n; i++)
+        ret[i] = tensor_int(indices, i);
+    qsort(ret, (size_t)n, sizeof(*ret), compare);
+    for (int64_t i = 0; i < n; i++)
+        if (i == 0 || ret[i] != ret[i - 1])
+            ret[(*ret_n)++] = ret[i];
+    return ret;
+}
+
 /* in: grad, indices, segment_ids, output_dim0. Adds row segment_ids[i] of grad, divided as the
- * segment was, to row indices[i]. */
-static int spread_segments(const struct kernel_args *a, enum norm norm)
+ * segment was, to row indices[i]; or, of the n different `rows`, to that which is indices[i]. */
+static int spread_segments(const struct kernel_args *a, enum norm norm,
+                           const int64_t *rows, int64_t n_rows)
 {
     const struct tensor *grad = a->in[0], *at = a->in[1], *ids = a->in[2], *y = a->out[0];
     const int64_t n = tensor_elements(ids), width = row_width(grad, 1);
+    const int64_t limit = tensor_int(a->in[3], 0);
 
     if (grad->dtype != DT_FLOAT && grad->dtype != DT_DOUBLE)
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
@@ -278,11 +306,15 @@ static int spread_segments(const struct kernel_args *a, enum norm norm)
             if (check_id(a, ids, end, grad->shape.dim[0]) != 0)
                 return ERR_ARG;
         for (int64_t k = i; k < end; k++) {
-            const int64_t to = tensor_int(at, k), rows = y->shape.dim[0];
+            int64_t to = tensor_int(at, k);
 
-            if (to < 0 || to >= rows)
+            if (to < 0 || to >= limit)
                 return err_set(a->err, ERR_ARG, "%s: index %lld is not in [0, %lld)",
-                               operation_name(a->op), (long long)to, (long long)rows);
+                               operation_name(a->op), (long long)to, (long long)limit);
+            if (rows != NULL)
+                to = (const int64_t *)bsearch(&to, rows, (size_t)n_rows, sizeof(*rows),
+                                              compare) -
+                     rows;
             add_scaled(y, to, grad, tensor_int(ids, k), width,
                        1 / norm_of(norm, end - i));
         }
@@ -290,14 +322,34 @@ static int spread_segments(const struct kernel_args *a, enum norm norm)
     return 0;
 }
 
-#define SPREAD(name, norm)                                                               \
+/* The same, only with the rows that get something; out: they, and which they are. */
+static int spread_to_some(const struct kernel_args *a, enum norm norm)
+{
+    int64_t n, *rows = sorted_unique(a->in[1], &n);
+    int rc;
+
+    if (rows == NULL)
+        return err_set(a->err, ERR_NOMEM, "%s: no memory for the rows",
+                       operation_name(a->op));
+    for (int64_t i = 0; i < n; i++)
+        tensor_set_int(a->out[1], i, rows[i]);
+    rc = spread_segments(a, norm, rows, n);
+    free(rows);
+    return rc;
+}
+
+#define SPREAD(name, name_of_some, norm)                                                 \
     static int name(const struct kernel_args *a)                                         \
     {                                                                                    \
-        return spread_segments(a, norm);                                                 \
+        return spread_segments(a, norm, NULL, 0);                                        \
+    }                                                                                    \
+    static int name_of_some(const struct kernel_args *a)                                 \
+    {                                                                                    \
+        return spread_to_some(a, norm);                                                  \
     }
-SPREAD(kern_spread_sum, NORM_NONE)
-SPREAD(kern_spread_mean, NORM_MEAN)
-SPREAD(kern_spread_sqrt, NORM_SQRT)
+SPREAD(kern_spread_sum, kern_spread_sum_to_some, NORM_NONE)
+SPREAD(kern_spread_mean, kern_spread_mean_to_some, NORM_MEAN)
+SPREAD(kern_spread_sqrt, kern_spread_sqrt_to_some, NORM_SQRT)
 
 /* ---- shapes ---- */
 
@@ -356,6 +408,23 @@ static int numbered_shape(const struct shape_args *args)
 
     if (value_ints(args, 3, &n, 1) == 1 && n < 0)
         return err_set(args->err, ERR_SHAPE, "%lld segments", (long long)n);
+    return segment_rows(args, 2, n);
+}
+
+/* As many rows as there are different indices, and which they are. */
+static int some_rows_shape(const struct shape_args *args)
+{
+    const struct tensor *indices = args->is_planning ? args->value[1] : NULL;
+    int64_t n = -1;
+
+    if (indices != NULL) {
+        int64_t *rows = sorted_unique(indices, &n);
+
+        if (rows == NULL)
+            return err_set(args->err, ERR_NOMEM, "no memory for the rows");
+        free(rows);
+    }
+    args->out[1] = SHAPE(n);
     return segment_rows(args, 2, n);
 }
 
@@ -593,6 +662,16 @@ GRAD(sparse_sqrt_grad)
             .ranks = "?110"                                                              \
     }
 
+/* What a gradient of rows that are in IndexedSlices is. */
+#define SOME_ROW(type, kernel)                                                           \
+    {                                                                                    \
+        type, OP_NO_GRADIENT, some_rows_shape, NULL, CALL(kernel),                       \
+            "grad:T, indices:Tidx, segment_ids:Tsegmentids, dense_output_dim0:int32 "    \
+            "-> output:T, sorted_unique_indices:Tidx; T:float_type, "                    \
+            "Tidx:index_type=int32, Tsegmentids:index_type=int32",                       \
+            .ranks = "?110", .sized_by = "indices"                                       \
+    }
+
 static const struct op_def rows[] = {
     SORTED_ROW("SegmentSum", sum_segments_grad, kern_sum_segments),
     SORTED_ROW("SegmentMean", mean_segments_grad, kern_mean_segments),
@@ -614,6 +693,9 @@ static const struct op_def rows[] = {
     SPREAD_ROW("SparseSegmentSumGrad", kern_spread_sum),
     SPREAD_ROW("SparseSegmentMeanGrad", kern_spread_mean),
     SPREAD_ROW("SparseSegmentSqrtNGrad", kern_spread_sqrt),
+    SOME_ROW("SparseSegmentSumGradV2", kern_spread_sum_to_some),
+    SOME_ROW("SparseSegmentMeanGradV2", kern_spread_mean_to_some),
+    SOME_ROW("SparseSegmentSqrtNGradV2", kern_spread_sqrt_to_some),
 };
 
 const struct op_family ops_of_segments = OP_FAMILY(rows);

@@ -101,6 +101,22 @@ static void spread(const struct reference *r)
     }
 }
 
+/* The same, without the rows that get nothing; their numbers are in the text. */
+static void spread_to_some(const struct reference *r)
+{
+    const struct array *at = &r->in[1], *rows = &r->out[1];
+    struct array in[3] = {r->in[0], r->in[1], r->in[2]};
+    const struct reference of_rows = {r->op, in, r->out, 3, 1};
+    double places[16];
+
+    for (int64_t i = 0; i < at->n; i++)
+        for (int64_t k = 0; k < rows->n; k++)
+            if (rows->v[k] == at->v[i])
+                places[i] = (double)k;
+    in[1].v = places;
+    spread(&of_rows);
+}
+
 #define FOLD(op, types, in, out)                                                         \
     {                                                                                    \
         op, types, in, NULL, out, folded, NULL, -3, 3, 8, 0                              \
@@ -149,5 +165,11 @@ const struct kernel_case segment_cases[] = {
      spread, NULL, -3, 3, 4, 0},
     {"SparseSegmentSqrtNGrad", "fd", "x(3) i(4)=1,0,1,3 i(4)=0,0,2,2 I=4", NULL, "(4)",
      spread, NULL, -3, 3, 4, 0},
+    {"SparseSegmentSumGradV2", "fd", "x(3,2) i(4)=5,0,5,3 i(4)=0,0,2,2 I=6", NULL,
+     "(3,2) (3)=0,3,5", spread_to_some, NULL, -3, 3, 4, 0},
+    {"SparseSegmentMeanGradV2", "fd", "x(3,2) l(4)=5,0,5,3 i(4)=0,0,2,2 i=6", NULL,
+     "(3,2) (3)=0,3,5", spread_to_some, NULL, -3, 3, 4, 0},
+    {"SparseSegmentSqrtNGradV2", "fd", "x(3) i(4)=1,0,1,3 l(4)=0,0,2,2 I=4", NULL,
+     "(3) (3)=0,1,3", spread_to_some, NULL, -3, 3, 4, 0},
     {NULL},
 };

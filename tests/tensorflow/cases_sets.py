@@ -117,6 +117,21 @@ for name in ["sum", "mean", "sqrt_n"]:
         return [f(x, rows, ids), f(x, rows, ids, num_segments=6)]
 
 
+for name in ["Sum", "Mean", "SqrtN"]:
+    @case(name=f"sparse_segment_{name.lower()}_grad_v2", gradients=False)
+    def some_rows(name=name):
+        f = getattr(tf.raw_ops, f"SparseSegment{name}GradV2")
+        rows, ids = feed([3, 0, 3, 1], dtype="int32"), feed([0, 0, 1, 3], dtype="int32")
+        return [*f(grad=feed(normal(4, 2)), indices=rows, segment_ids=ids,
+                   dense_output_dim0=5)]
+
+    @case(name=f"sparse_segment_{name.lower()}_with_a_sparse_gradient")
+    def sparse_gradient(name=name):
+        f = getattr(tf.raw_ops, f"SparseSegment{name}")
+        rows, ids = feed([3, 0, 3, 1], dtype="int32"), feed([0, 0, 1, 2], dtype="int32")
+        return f(data=feed(normal(4, 2)), indices=rows, segment_ids=ids, sparse_gradient=True)
+
+
 @case
 def segment_prod():
     return tf.segment_prod(feed(normal(6, 2)), feed(IDS, dtype="int32"))
