@@ -486,100 +486,6 @@ static int kern_decode_raw(const struct kernel_args *a)
     return 0;
 }
 
-/* ---- elements at places ---- */
-
-static int sparse_to_dense_shape(const struct shape_args *args)
-{
-    if (args->in[0].rank > 2 || args->in[2].rank > 1)
-        return err_set(args->err, ERR_SHAPE, "indices %s, values %s",
-                       shape_text(&args->in[0]), shape_text(&args->in[2]));
-    return value_sizes(args, 1, &args->out[0]);
-}
-
-/* The place of element i in the dense tensor; -1: it lies outside. */
-static int64_t place_of(const struct tensor *indices, const struct shape *dense,
-                        int64_t i)
-{
-    int64_t at = 0;
-
-    for (int d = 0; d < dense->rank; d++) {
-        const int64_t x = tensor_int(indices, i * dense->rank + d);
-
-        if (x < 0 || x >= dense->dim[d])
-            return -1;
-        at = at * dense->dim[d] + x;
-    }
-    return at;
-}
-
-static int kern_sparse_to_dense(const struct kernel_args *a)
-{
-    const struct tensor *indices = a->in[0], *values = a->in[2], *out = a->out[0];
-    const size_t size = elem_size(out);
-    const int64_t n = indices->shape.rank > 0 ? indices->shape.dim[0] : 1;
-    const int64_t rank = indices->shape.rank > 1 ? indices->shape.dim[1] : 1;
-    const int64_t n_values = tensor_elements(values);
-    const struct copy_plan all = {1, {tensor_elements(out)}, {0}, {(int64_t)size}};
-    int64_t before = -1;
-
-    if (rank != out->shape.rank || (values->shape.rank > 0 && n_values != n))
-        return err_set(a->err, ERR_SHAPE, "%s: indices %s and values %s for a tensor %s",
-                       operation_name(a->op), shape_text(&indices->shape),
-                       shape_text(&values->shape), shape_text(&out->shape));
-    copy_strided(out->data, a->in[3]->data, &all, size);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = place_of(indices, &out->shape, i);
-        const int is_late = attr_int(a->op, "validate_indices") && i > 0 && at <= before;
-
-        if (at < 0 || is_late)
-            return err_set(a->err, ERR_ARG, "%s: indices[%lld] is %s",
-                           operation_name(a->op), (long long)i,
-                           at < 0         ? "out of bounds"
-                           : at == before ? "repeated"
-                                          : "out of order");
-        memcpy((char *)out->data + (size_t)at * size,
-               (const char *)values->data +
-                   (values->shape.rank > 0 ? (size_t)i * size : 0),
-               size);
-        before = at;
-    }
-    return 0;
-}
-
-static struct output range_of_rank(struct graph *g, struct output x)
-{
-    const struct output start = constant_i32(g, 0, "range/start");
-    const struct output rank = unary(g, "Rank", x, "Rank");
-    const struct output delta = constant_i32(g, 1, "range/delta");
-
-    return ternary(g, "Range", start, rank, delta, "range");
-}
-
-/* tf.reduce_sum(x) */
-static struct output sum_of_all(struct graph *g, struct output x)
-{
-    const int32_t all[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const int rank = output_shape(x).rank;
-    struct output axes;
-
-    if (rank >= 0)
-        axes = constant_i32s(g, all, (size_t)rank, "Const");
-    else
-        axes = range_of_rank(g, x);
-    return binary(g, "Sum", x, axes, NULL);
-}
-
-GRAD(sparse_to_dense_grad)
-{
-    const struct output values =
-        binary(g, "GatherNd", grad_out[0], input_of(op, 0), NULL);
-    const struct output all = sum_of_all(g, grad_out[0]), given = sum_of_all(g, values);
-
-    grad_in[2] = values;
-    grad_in[3] = binary(g, "Sub", all, given, "sub");
-    return grad_done(grad_in + 2, 2);
-}
-
 /* ---- the rows ---- */
 
 static const struct op_def rows[] = {
@@ -604,12 +510,6 @@ static const struct op_def rows[] = {
      "sparse_types:list(type), Tdense:list(type), dense_shapes:list(shape)"},
     {"DecodeRaw", OP_NO_GRADIENT, decode_raw_shape, NULL, CALL(kern_decode_raw),
      "bytes:string -> output:out_type; out_type:type, little_endian:bool=true"},
-    {"SparseToDense", 0, sparse_to_dense_shape, sparse_to_dense_grad,
-     CALL(kern_sparse_to_dense),
-     "sparse_indices:Tindices, output_shape:Tindices, sparse_values:T, default_value:T "
-     "-> "
-     "dense:T; validate_indices:bool=true, T:type, Tindices:index_type",
-     .ranks = "?1?0", .sized_by = "output_shape"},
 };
 
 const struct op_family ops_of_examples = OP_FAMILY(rows);

@@ -55,6 +55,7 @@
     X(slice)                                                                             \
     X(solve)                                                                             \
     X(space)                                                                             \
+    X(sparse)                                                                            \
     X(state)                                                                             \
     X(summaries)                                                                         \
     X(text)                                                                              \
@@ -173,6 +174,8 @@ struct output sum_last_axis(struct graph *g, struct output x); /* keep_dims */
  * StridedSlice that is 1, or NULL. */
 struct output vector_slice(struct graph *g, struct output x, int32_t begin, int32_t end,
                            const char *mask);
+/* The int32 shape with ones for the axes: that of a reduction's result that keeps them. */
+struct output kept_shape(struct graph *g, struct output shape, struct output axes);
 struct output rank_of(struct graph *g, struct output x); /* a constant if it is known */
 
 #endif

@@ -423,8 +423,7 @@ static int reduce_shape(const struct shape_args *args)
     return 0;
 }
 
-/* The shape of a reduction's result with the reduced dimensions kept as 1. */
-static struct output kept_shape(struct graph *g, struct output shape, struct output axes)
+struct output kept_shape(struct graph *g, struct output shape, struct output axes)
 {
     struct output rank, start, delta, all, ones, wrapped, r;
     struct op_builder *b;

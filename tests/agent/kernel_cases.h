@@ -70,7 +70,8 @@ struct kernel_case {
     X(image)                                                                             \
     X(order)                                                                             \
     X(einsum)                                                                            \
-    X(solve)
+    X(solve)                                                                             \
+    X(sparse)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
