@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -193,32 +194,45 @@ static char *saved_model_prefix(const char *path)
     return there ? xasprintf("%s%svariables/variables", path, slash) : NULL;
 }
 
+/* Finds, in a folder, the shards of `path`, whose name begins at `base`. */
+static int find_shards(char **ret, const char *path, const char *base, struct err *err)
+{
+    char *dir = base > path ? xstrndup(path, (size_t)(base - path)) : xstrdup(".");
+    const size_t len = strlen(base);
+    DIR *d = beneath_opendir(dir);
+    struct dirent *e;
+    int rc = 0;
+
+    if (d == NULL && errno != ENOENT && errno != ENOTDIR)
+        rc = err_errno(err, "%s", dir);
+    while (d != NULL && *ret == NULL && (e = beneath_readdir(d)) != NULL)
+        if (strncmp(e->d_name, base, len) == 0 && is_shard_suffix(e->d_name + len, 0))
+            *ret = xasprintf("%s-?????%s", path, e->d_name + len + 6);
+    if (d != NULL && *ret == NULL && errno != 0)
+        rc = err_errno(err, "%s", dir);
+    if (d != NULL)
+        (void)closedir(d);
+    free(dir);
+    return rc;
+}
+
 /* If `path` has no files of its own but V1 shards, "m-00000-of-00002" for "m", or is one of
- * several shards, returns their prefix, which the caller frees; otherwise NULL. */
-static char *shards_prefix(const char *path)
+ * several shards, *ret is their prefix, which the caller frees; otherwise NULL. An error: the
+ * folder cannot be listed. */
+static int shards_prefix(char **ret, const char *path, struct err *err)
 {
     const char *base = base_name(path);
     const size_t len = strlen(base), at = len > SHARD_BYTES ? len - SHARD_BYTES : 0;
-    char *dir, *found = NULL;
-    DIR *d;
 
+    *ret = NULL;
     if (at > 0 && is_shard_suffix(base + at, 0) && is_file(path, "")) {
-        found = xstrdup(path);
-        memset(found + strlen(path) - SHARD_BYTES + 1, '?', 5);
-        return found;
+        *ret = xstrdup(path);
+        memset(*ret + strlen(path) - SHARD_BYTES + 1, '?', 5);
+        return 0;
     }
     if (len == 0 || ckpt_kind_of(path) != CKPT_NONE)
-        return NULL;
-    dir = base > path ? xstrndup(path, (size_t)(base - path)) : xstrdup(".");
-    d = beneath_opendir(dir);
-    free(dir);
-    for (struct dirent *e;
-         d != NULL && found == NULL && (e = beneath_readdir(d)) != NULL;)
-        if (strncmp(e->d_name, base, len) == 0 && is_shard_suffix(e->d_name + len, 0))
-            found = xasprintf("%s-?????%s", path, e->d_name + len + 6);
-    if (d != NULL)
-        (void)closedir(d);
-    return found;
+        return 0;
+    return find_shards(ret, path, base, err);
 }
 
 /* Finds, in a directory, a checkpoint whose files have no base name: ".index". */
@@ -262,27 +276,34 @@ static size_t prefix_of_file(const char *path)
     return (size_t)(end - path);
 }
 
-int ckpt_is_there(const char *path)
+int ckpt_is_there(const char *path, struct err *err)
 {
     char *state = xasprintf("%s/checkpoint", path), *nameless = NULL;
     char *other = saved_model_prefix(path);
     int there = rank(path) > 0 || is_file(state, "") || other != NULL ||
-                find_nameless(&nameless, path) || (other = shards_prefix(path)) != NULL;
+                find_nameless(&nameless, path);
 
+    if (!there) {
+        there = shards_prefix(&other, path, err);
+        there = there == 0 ? other != NULL : there;
+    }
     free(state);
     free(nameless);
     free(other);
     return there;
 }
 
-/* Gives the prefix of shards for one that has none of its own values. */
-static char *with_shards(char *prefix)
+/* Gives the prefix of shards for one that has none of its own values. Takes `prefix`. */
+static int with_shards(char **ret, char *prefix, struct err *err)
 {
-    char *shards = shards_prefix(prefix);
+    char *shards;
+    const int rc = shards_prefix(&shards, prefix, err);
 
-    if (shards != NULL)
+    if (rc == 0)
+        *ret = shards != NULL ? shards : prefix;
+    if (rc != 0 || shards != NULL)
         free(prefix);
-    return shards != NULL ? shards : prefix;
+    return rc;
 }
 
 int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
@@ -296,14 +317,10 @@ int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err)
         *ret_prefix = prefix;
         return 0;
     }
-    if (rank(path) < 2 && n > 0) {
-        *ret_prefix = with_shards(xstrndup(path, n));
-        return 0;
-    }
-    if (rank(path) >= 2 || beneath_stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        *ret_prefix = with_shards(xstrdup(path));
-        return 0;
-    }
+    if (rank(path) < 2 && n > 0)
+        return with_shards(ret_prefix, xstrndup(path, n), err);
+    if (rank(path) >= 2 || beneath_stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return with_shards(ret_prefix, xstrdup(path), err);
     rc = ckpt_find_newest(&prefix, path, err);
     if (rc == ERR_NOT_FOUND && find_nameless(ret_prefix, path))
         return 0;

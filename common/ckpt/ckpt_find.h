@@ -42,15 +42,17 @@ char *ckpt_resolve(const char *dir, const char *path);
  * caller frees it. Errors of ckpt_state_load; ERR_FORMAT: the file names none. */
 int ckpt_find_newest(char **ret_prefix, const char *dir, struct err *err);
 
-/* Whether ckpt_find_prefix would find files of a checkpoint, or a state file, by `path`. */
-int ckpt_is_there(const char *path);
+/* Whether ckpt_find_prefix would find files of a checkpoint, or a state file, by `path`: 1 or 0,
+ * or an error if the folder in which shards may be cannot be listed. */
+int ckpt_is_there(const char *path, struct err *err);
 
 /* The prefix that a person means by `path`: the path itself, that of one of its files
  * (m.meta, m.index, m.data-00000-of-00001, m-00000-of-00002), a SavedModel's directory or
  * its saved_model.pb, a directory's newest checkpoint, or a directory's files without a base
  * name; the caller frees it. Any other path is returned as
  * a prefix, so that reading it reports the error. Errors of
- * ckpt_find_newest; ERR_NOT_FOUND: the checkpoint that a state file names is missing. */
+ * ckpt_find_newest; ERR_NOT_FOUND: the checkpoint that a state file names is missing; -errno: the
+ * folder in which shards may be cannot be listed. */
 int ckpt_find_prefix(char **ret_prefix, const char *path, struct err *err);
 
 #endif

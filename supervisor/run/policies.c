@@ -140,9 +140,11 @@ static int find_prefix(struct kept *k, const struct agent_config *a,
 {
     const struct algorithm_settings *set = &a->settings;
     const char *agent = set->agent != NULL ? set->agent : a->name;
-    int rc;
+    int rc = ckpt_is_there(set->from, err);
 
-    if (ckpt_is_there(set->from))
+    if (rc < 0)
+        return rc;
+    if (rc > 0)
         rc = ckpt_find_prefix(&k->prefix, set->from, err);
     else
         rc = find_in_run(&k->prefix, set->from, agent, q, err);

@@ -141,12 +141,12 @@ START_TEST(a_file_stands_for_its_checkpoint)
         /* without the file, the path is a prefix like any other */
         ck_assert_int_eq(ckpt_find_prefix(&got, path, &err), 0);
         ck_assert_str_eq(got, path);
-        ck_assert(!ckpt_is_there(path));
+        ck_assert_int_eq(ckpt_is_there(path, &err), 0);
         free(got);
         write_file(path + strlen(dir.path) + 1, "");
         ck_assert_int_eq(ckpt_find_prefix(&got, path, &err), 0);
         ck_assert_str_eq(got, want);
-        ck_assert(ckpt_is_there(path));
+        ck_assert_int_eq(ckpt_is_there(path, &err), 1);
         free(got);
         free(path);
     }
@@ -205,6 +205,34 @@ START_TEST(what_is_not_there_is_told)
 }
 END_TEST
 
+/* There may be shards in it. */
+START_TEST(a_folder_that_cannot_be_listed)
+{
+    char *loop = xstrdup(temp_dir_file(&dir, "loop")), *prefix = NULL;
+    char *path = xasprintf("%s/m", loop);
+    struct err err = {0};
+
+    ck_assert_int_eq(symlink("loop", loop), 0);
+    ck_assert_int_lt(ckpt_find_prefix(&prefix, path, &err), 0);
+    ck_assert_ptr_null(prefix);
+    ck_assert_msg(strstr(err.msg, "/loop/: ") != NULL, "%s", err.msg);
+    err = (struct err){0};
+    ck_assert_int_lt(ckpt_is_there(path, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "/loop/"));
+    /* a file of that name is found without a list */
+    ck_assert_int_eq(unlink(loop), 0);
+    ck_assert_int_eq(mkdir(loop, 0755), 0);
+    write_file("loop/m.index", "");
+    ck_assert_int_eq(chmod(loop, 0100), 0);
+    ck_assert_int_eq(ckpt_find_prefix(&prefix, path, &err), 0);
+    ck_assert_str_eq(prefix, path);
+    free(prefix);
+    ck_assert_int_eq(chmod(loop, 0700), 0);
+    free(path);
+    free(loop);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("ckpt_find");
@@ -217,6 +245,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_file_stands_for_its_checkpoint);
     tcase_add_test(tc, people_name_a_prefix_or_a_directory);
     tcase_add_test(tc, what_is_not_there_is_told);
+    tcase_add_test(tc, a_folder_that_cannot_be_listed);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -157,8 +157,8 @@ START_TEST(shards_are_found)
     ck_assert_int_eq(unlink(temp_dir_file(&dir, "m.meta")), 0);
     assert_found("m", pattern);
     assert_found("other", "other");
-    ck_assert_int_eq(ckpt_is_there(temp_dir_file(&dir, "m")), 1);
-    ck_assert_int_eq(ckpt_is_there(temp_dir_file(&dir, "other")), 0);
+    ck_assert_int_eq(ckpt_is_there(temp_dir_file(&dir, "m"), &err), 1);
+    ck_assert_int_eq(ckpt_is_there(temp_dir_file(&dir, "other"), &err), 0);
 }
 END_TEST
 
