@@ -7,6 +7,7 @@
 #include "agent/ops/op_rules.h"
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/v1_writer.h"
+#include "common/confine/confine.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
@@ -91,13 +92,26 @@ static int save_all(const struct kernel_args *a, const struct target *to)
     return rc;
 }
 
+/* ERR_UNSUPPORTED: this process is an agent, which can write no files. */
+static int want_files(const struct kernel_args *a)
+{
+    return confine_is_without_files()
+               ? err_set(a->err, ERR_UNSUPPORTED,
+                         "%s: an agent writes no files: fetch the values instead "
+                         "(--fetch), or take those of the checkpoint (`brood export`)",
+                         operation_name(a->op))
+               : 0;
+}
+
 /* in: prefix, tensor_names, shape_and_slices, tensors */
 static int kern_save(const struct kernel_args *a)
 {
     struct target to = {0};
     char *prefix = text_at(a->in[0], 0);
-    int rc = bundle_writer_new(&to.v2, prefix, 0, a->err);
+    int rc = want_files(a);
 
+    if (rc == 0)
+        rc = bundle_writer_new(&to.v2, prefix, 0, a->err);
     if (rc == 0)
         rc = save_all(a, &to);
     if (rc == 0)
@@ -112,8 +126,10 @@ static int kern_save_v1(const struct kernel_args *a)
 {
     char *path = text_at(a->in[0], 0);
     struct target to = {.v1 = v1_writer_new(path, 0)};
-    int rc = save_all(a, &to);
+    int rc = want_files(a);
 
+    if (rc == 0)
+        rc = save_all(a, &to);
     if (rc == 0)
         rc = v1_writer_finish(to.v1, a->err);
     v1_writer_free(to.v1);
@@ -272,7 +288,10 @@ static int kern_merge_checkpoints(const struct kernel_args *a)
     struct bundle_writer *w = NULL;
     char *to = text_at(a->in[1], 0);
     int64_t n = tensor_elements(a->in[0]);
-    int rc = n > 0 && n <= MAX_PARTS
+    int rc = want_files(a);
+
+    if (rc == 0)
+        rc = n > 0 && n <= MAX_PARTS
                  ? bundle_writer_new_sharded(&w, to, (uint32_t)n, 0, a->err)
                  : err_set(a->err, ERR_ARG, "%s: %lld checkpoints to merge",
                            operation_name(a->op), (long long)n);

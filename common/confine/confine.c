@@ -125,6 +125,13 @@ static int enter_domain(void)
 
 /* ---- seccomp ---- */
 
+static int is_without_files;
+
+int confine_is_without_files(void)
+{
+    return is_without_files;
+}
+
 void confine_calls(enum confine_kind kind)
 {
     const struct rlimit none = {0, 0}, files = {64, 64};
@@ -138,7 +145,7 @@ void confine_calls(enum confine_kind kind)
     } else {
         debugs = enter_domain();
     }
-    (void)call_filter_install(kind, debugs);
+    is_without_files = call_filter_install(kind, debugs) == 0 && kind == CONFINE_AGENT;
 }
 
 /* ---- which of this the kernel supports ---- */

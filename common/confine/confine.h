@@ -54,6 +54,8 @@ void confine_memory(void);
 /* Restricts system calls by kind, for this process and what it executes, and sets limits. Call
  * it once. */
 void confine_calls(enum confine_kind kind);
+/* Whether confine_calls made this process an agent that can change no file. */
+int confine_is_without_files(void);
 /* Forbids all access to files except what `files` grants. Call it once. */
 void confine_files(enum confine_files files);
 

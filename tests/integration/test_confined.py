@@ -61,6 +61,16 @@ def test_an_agent_can_do_nothing_but_compute(w):
     assert not pathlib.Path(f"{victim}.beside").exists()
 
 
+def test_a_graph_that_saves_is_told_what_to_do(w):
+    confinement(w)
+    w.brood("run", w.small(steps=400), "--name", "a")
+    prefix = w.run_dir("a") / "checkpoints" / "400" / "agent_0" / "model.ckpt-400"
+    _, err = w.brood("graph", prefix, "--target", "save/SaveV2", "--feed",
+                     f"save/Const:0={w.path / 'other'}", code=1)
+    assert "save/SaveV2: an agent writes no files: fetch the values instead" in err, err
+    assert len(err.splitlines()) == 1 and not [*w.path.glob("other*")], err
+
+
 def test_every_process_is_kept_from_privileges(w):
     found = confinement(w)
     p = start_run(w, "a")
