@@ -49,6 +49,9 @@ static int no_index(const char *prefix, struct err *err)
         return err_set(err, ERR_NOT_FOUND,
                        "there is no %s.index; a checkpoint is named by its prefix: %.*s",
                        prefix, (int)n, prefix);
+    if (ckpt_is_graph_def(prefix))
+        return err_set(err, ERR_NOT_FOUND, "%s is a graph alone, without a checkpoint",
+                       prefix);
     return err_set(err, ERR_NOT_FOUND, "there is no checkpoint %s (no %s.index)", prefix,
                    prefix);
 }

@@ -3,12 +3,15 @@
 #include "common/ckpt/ckpt_state.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static int is_file(const char *prefix, const char *suffix)
 {
@@ -18,6 +21,42 @@ static int is_file(const char *prefix, const char *suffix)
 
     free(path);
     return there;
+}
+
+/* ---- graphs alone ---- */
+
+enum {
+    HEAD_BYTES = 4096, /* a longer name of a first node is not looked through */
+    FIRST_FIELD = 0x0a,
+    SECOND_FIELD = 0x12
+}; /* keys of fields that have a length */
+
+/* Whether the bytes begin with a NodeDef {1: name, 2: operation} in field 1. A MetaGraphDef has
+ * {1: version, 2: OpList} there, whose bytes are a message and no word. */
+static int begins_with_node(struct cursor c)
+{
+    const uint8_t *word;
+
+    if (cursor_u8(&c) != FIRST_FIELD)
+        return 0;
+    (void)cursor_varint64(&c);
+    if (cursor_u8(&c) != FIRST_FIELD || cursor_bytes(&c, cursor_varint32(&c)) == NULL ||
+        cursor_u8(&c) != SECOND_FIELD || cursor_varint32(&c) == 0)
+        return 0;
+    word = cursor_bytes(&c, 1);
+    return word != NULL && (word[0] == '_' || (word[0] >= 'A' && word[0] <= 'Z') ||
+                            (word[0] >= 'a' && word[0] <= 'z'));
+}
+
+int ckpt_is_graph_def(const char *path)
+{
+    uint8_t head[HEAD_BYTES];
+    const int fd = is_file(path, "") ? beneath_open(path, O_RDONLY, 0) : -1;
+    const ssize_t n = fd >= 0 ? read(fd, head, sizeof(head)) : -1;
+
+    if (fd >= 0)
+        (void)close(fd);
+    return n > 0 && begins_with_node(cursor_of(head, (size_t)n));
 }
 
 /* ---- shards of V1 checkpoints ---- */
@@ -88,7 +127,9 @@ enum ckpt_kind ckpt_kind_of(const char *prefix)
 {
     if (is_file(prefix, ".index"))
         return CKPT_V2;
-    return is_file(prefix, "") || has_shards(prefix) ? CKPT_V1 : CKPT_NONE;
+    if (is_file(prefix, ""))
+        return ckpt_is_graph_def(prefix) ? CKPT_NONE : CKPT_V1;
+    return has_shards(prefix) ? CKPT_V1 : CKPT_NONE;
 }
 
 /* ---- paths of state files ---- */
@@ -113,7 +154,7 @@ static int rank(const char *prefix)
 
     if (kind == CKPT_V2)
         return 3;
-    if (is_file(prefix, ".meta"))
+    if (is_file(prefix, ".meta") || ckpt_is_graph_def(prefix))
         return 2;
     return kind == CKPT_V1;
 }
@@ -160,6 +201,10 @@ char *ckpt_graph_path(const char *prefix)
     const size_t len = strlen(prefix), n = sizeof(VARIABLES) - 1;
     char *meta = ckpt_meta_path(prefix, "meta"), *model;
 
+    if (!is_file(meta, "") && ckpt_is_graph_def(prefix)) {
+        free(meta);
+        return xstrdup(prefix);
+    }
     if (is_file(meta, "") || len < n || strcmp(prefix + len - n, VARIABLES) != 0 ||
         (len > n && prefix[len - n - 1] != '/'))
         return meta;

@@ -10,7 +10,9 @@
  *          "/".
  * Graph    of a checkpoint, `<prefix>.meta`; shards share one without their ending, `m.meta`.
  *          Of a SavedModel, whose prefix is `<dir>/variables/variables`, one of those in
- *          `<dir>/saved_model.pb` (saved_model.h).
+ *          `<dir>/saved_model.pb` (saved_model.h). A graph without a checkpoint is one file, a
+ *          GraphDef of any name (`frozen.pb`), which is its own prefix: its values, if it is
+ *          frozen, are constants.
  * Source   tensorflow/python/training/checkpoint_management.py
  */
 #ifndef COMMON_CKPT_CKPT_FIND_H
@@ -30,8 +32,11 @@ char *ckpt_shard_path(const char *prefix, unsigned i);
 /* The path of a checkpoint's MetaGraph: the prefix without a shard's ending
  * ("-?????-of-00002", "-00001-of-00002"), "." and the suffix. The caller frees it. */
 char *ckpt_meta_path(const char *prefix, const char *suffix);
-/* The file that has a checkpoint's graph: ckpt_meta_path, or the `saved_model.pb` beside
- * the folder of its variables if there is no such file; the caller frees it. */
+/* Whether it is a regular file that begins as a GraphDef of one node or more. */
+int ckpt_is_graph_def(const char *path);
+/* The file that has a checkpoint's graph: ckpt_meta_path or, if there is no such file, the
+ * prefix if that is a GraphDef, or the `saved_model.pb` beside the folder of its variables; the
+ * caller frees it. */
 char *ckpt_graph_path(const char *prefix);
 
 /* Returns the prefix for `path`, an entry of the state file of `dir`; the caller frees it. If

@@ -14,6 +14,7 @@
 enum {
     MODEL_METAGRAPH = 2,
     METAGRAPH_INFO = 1,
+    METAGRAPH_GRAPH = 2,
     METAGRAPH_SIGNATURE = 5, /* map */
     INFO_TAG = 4,
     MAP_KEY = 1,
@@ -133,7 +134,8 @@ int ckpt_read_graph(struct wbuf *b, const char *prefix, const char *tags, size_t
                     struct err *err)
 {
     char *path = ckpt_graph_path(prefix);
-    const int is_model = !text_ends_with(path, ".meta");
+    const int is_graph = strcmp(path, prefix) == 0;
+    const int is_model = !is_graph && !text_ends_with(path, ".meta");
     struct cursor metagraph;
     struct wbuf file = {0};
     int rc = wbuf_read_file(&file, path, max, err);
@@ -143,8 +145,11 @@ int ckpt_read_graph(struct wbuf *b, const char *prefix, const char *tags, size_t
     else if (rc == 0 && is_model)
         rc = saved_model_find(cursor_of(file.data, file.len), tags, &metagraph, err);
     else if (rc == 0 && tags != NULL)
-        rc = err_set(err, ERR_ARG, "the graph of a checkpoint has no tags");
-    if (rc == 0 && is_model)
+        rc = err_set(err, ERR_ARG, "%s has no tags",
+                     is_graph ? "a GraphDef" : "the graph of a checkpoint");
+    if (rc == 0 && is_graph)
+        pw_put_bytes(b, METAGRAPH_GRAPH, file.data, file.len);
+    else if (rc == 0 && is_model)
         wbuf_bytes(b, metagraph.p, cursor_left(&metagraph));
     else if (rc == 0)
         wbuf_bytes(b, file.data, file.len);

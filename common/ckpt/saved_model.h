@@ -15,7 +15,8 @@
 #include "common/mem/arena.h"
 #include "common/wire/cursor.h"
 
-/* Appends the MetaGraphDef of a checkpoint to b: its `.meta` file, or one of its SavedModel.
+/* Appends the MetaGraphDef of a checkpoint to b: its `.meta` file, one of its SavedModel, or one
+ * with nothing but the graph of a GraphDef.
  * tags: "serve,gpu", in any order: that of a SavedModel with these tags and no others; NULL:
  * the only one, or that of the tag "serve". max: bytes that a file may have. */
 int ckpt_read_graph(struct wbuf *b, const char *prefix, const char *tags, size_t max,

@@ -209,8 +209,9 @@ static int open_and_show(const char *prefix, const struct binaries *binaries,
     struct wbuf metagraph = {0};
     struct arena arena = ARENA_ZERO;
     char *absolute = absolute_prefix(prefix);
-    char *no_values = ckpt_kind_of(prefix) != CKPT_NONE
-                          ? NULL
+    char *no_values = ckpt_kind_of(prefix) != CKPT_NONE ? NULL
+                      : ckpt_is_graph_def(prefix)
+                          ? xasprintf("%s is a graph alone", prefix)
                           : xasprintf("there is no %s.index", prefix);
     int rc = ckpt_read_graph(&metagraph, prefix, q->tags, FRAME_MAX_BYTES, err);
 
@@ -309,9 +310,9 @@ const struct command cmd_graph = {
         "one\n"
         "of these files stands for it, and a directory for its newest checkpoint, or "
         "for\n"
-        "its SavedModel. --feed, --fetch and --target are repeatable. An agent process "
-        "runs\n"
-        "the graph.\n"
+        "its SavedModel. A GraphDef, such as frozen.pb, is a graph without values. "
+        "--feed,\n"
+        "--fetch and --target are repeatable. An agent process runs the graph.\n"
         "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,
 };

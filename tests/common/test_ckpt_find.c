@@ -161,6 +161,47 @@ START_TEST(a_file_stands_for_its_checkpoint)
 }
 END_TEST
 
+static int is_graph_def(const char *bytes, size_t n)
+{
+    FILE *f = fopen(temp_dir_file(&dir, "g"), "wb");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+    (void)fclose(f);
+    return ckpt_is_graph_def(temp_dir_file(&dir, "g"));
+}
+
+/* A GraphDef begins with a node, {1: name, 2: operation}; a MetaGraphDef with
+ * {1: version, 2: OpList}. */
+START_TEST(a_graph_alone_is_told_by_its_first_node)
+{
+    static const char node[] = "\x0a\x0a\x0a\x01x\x12\x05"
+                               "Const";
+    char *got;
+    struct err err = {0};
+
+    ck_assert(is_graph_def(node, sizeof(node) - 1));
+    ck_assert_int_eq(kind_of("g"), CKPT_NONE);
+    ck_assert_int_eq(ckpt_find_prefix(&got, temp_dir_file(&dir, "g"), &err), 0);
+    ck_assert_str_eq(got, temp_dir_file(&dir, "g"));
+    free(got);
+    got = ckpt_graph_path(temp_dir_file(&dir, "g"));
+    ck_assert_str_eq(got, temp_dir_file(&dir, "g"));
+    free(got);
+    for (size_t n = 0; n < 8; n++)
+        ck_assert_msg(!is_graph_def(node, n), "%zu bytes", n);
+    ck_assert(!is_graph_def("\x0a\x08\x0a\x01x\x12\x03\x0a\x01y", 10)); /* an OpList */
+    ck_assert(!is_graph_def("\x0a\x05\x0a\xff\xff\xff\xff\x0f\x12\x01x", 11));
+    ck_assert(!is_graph_def("\x00\x0a\x0a\x01x", 5)); /* a V1 checkpoint */
+    ck_assert_int_eq(kind_of("g"), CKPT_V1);
+    write_file("g.meta", "");
+    ck_assert(is_graph_def(node, sizeof(node) - 1));
+    got = ckpt_graph_path(temp_dir_file(&dir, "g"));
+    ck_assert_str_eq(got, temp_dir_file(&dir, "g.meta"));
+    free(got);
+}
+END_TEST
+
 START_TEST(people_name_a_prefix_or_a_directory)
 {
     char *prefix, *want = xasprintf("%s/my model", dir.path);
@@ -243,6 +284,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, paths_are_found_where_the_files_are);
     tcase_add_test(tc, a_directory_may_end_in_a_slash);
     tcase_add_test(tc, a_file_stands_for_its_checkpoint);
+    tcase_add_test(tc, a_graph_alone_is_told_by_its_first_node);
     tcase_add_test(tc, people_name_a_prefix_or_a_directory);
     tcase_add_test(tc, what_is_not_there_is_told);
     tcase_add_test(tc, a_folder_that_cannot_be_listed);

@@ -1,10 +1,11 @@
 /* Imports a MetaGraph and performs the runs that stdin describes (run_meta.py):
  *
- *     run_meta [--native] PREFIX [SAVE_AS]       restores the variables of PREFIX.index first
+ *     run_meta [--native] PREFIX [SAVE_AS]       restores the variables first if it has values
  *     run_meta [--native] FILE.meta [SAVE_AS]    no variable has a value
  *
- * --native: OpenBLAS computes large products. SAVE_AS: where to save a checkpoint of the variables after the last run. Each line of stdin
- * adds to the next run, or starts it:
+ * --native: OpenBLAS computes large products. PREFIX: as `brood graph` takes it, also a SavedModel
+ * or a frozen graph. SAVE_AS: where to save a checkpoint of the variables after the last run. Each
+ * line of stdin adds to the next run, or starts it:
  *
  *     feed NAME TENSOR
  *     fetch NAME
@@ -20,6 +21,7 @@
 #include "agent/saver/metagraph_import.h"
 #include "agent/session/session.h"
 #include "common/ckpt/ckpt_find.h"
+#include "common/ckpt/saved_model.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -268,16 +270,42 @@ static void must(int rc, const struct err *err)
     exit(1);
 }
 
+/* Imports the graph of a prefix, or of a file that ends in ".meta", whose variables have no values. */
+static void import(struct runner *r, struct saver **ret_saver, const char *path,
+                   const struct session_options *o)
+{
+    const size_t len = strlen(path);
+    const int no_values = len >= 5 && strcmp(path + len - 5, ".meta") == 0;
+    struct metagraph_info info;
+    struct wbuf b = {0};
+    struct err err = {0};
+    char *prefix;
+
+    must(ckpt_find_prefix(&prefix, path, &err), &err);
+    must(ckpt_read_graph(&b, prefix, NULL, SIZE_MAX, &err), &err);
+    must(import_meta_graph_bytes(ret_saver, r->g, b.data, b.len, NULL, &info, &err),
+         &err);
+    must(session_new(&r->s, r->g, o, &err), &err);
+    if (!no_values && *ret_saver != NULL && ckpt_kind_of(prefix) != CKPT_NONE) {
+        must(saver_restore(*ret_saver, r->s, prefix, &err), &err);
+        must(metagraph_run_main_op(r->g, r->s, &info, rng_key_make(5, "test", "main"),
+                                   &err),
+             &err);
+    }
+    metagraph_info_done(&info);
+    wbuf_done(&b);
+    free(prefix);
+}
+
 int main(int argc, char **argv)
 {
     struct runner r = {.g = graph_new()};
     struct session_options o = {0};
     struct saver *saver;
     struct err err = {0};
-    char *path, *line = NULL;
-    size_t len, cap = 0;
+    char *line = NULL;
+    size_t cap = 0;
     ssize_t n;
-    int has_values;
 
     if (argc > 1 && strcmp(argv[1], "--native") == 0) {
         o.numerics = NUMERICS_NATIVE;
@@ -285,13 +313,7 @@ int main(int argc, char **argv)
         argv++;
     }
     CHECK(argc == 2 || argc == 3, "run_meta [--native] PREFIX|FILE.meta [SAVE_AS]");
-    len = strlen(argv[1]);
-    has_values = len < 5 || strcmp(argv[1] + len - 5, ".meta") != 0;
-    path = has_values ? ckpt_meta_path(argv[1], "meta") : xstrdup(argv[1]);
-    must(import_meta_graph(&saver, r.g, path, NULL, &err), &err);
-    must(session_new(&r.s, r.g, &o, &err), &err);
-    if (has_values)
-        must(saver_restore(saver, r.s, argv[1], &err), &err);
+    import(&r, &saver, argv[1], &o);
     while ((n = getline(&line, &cap, stdin)) > 0) {
         line[n - 1] = '\0';
         take_line(&r, line);
@@ -302,6 +324,5 @@ int main(int argc, char **argv)
     saver_free(saver);
     graph_free(r.g);
     free(line);
-    free(path);
     return 0;
 }
