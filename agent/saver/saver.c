@@ -91,7 +91,7 @@ static int sort_items(struct saver *s, struct err *err)
 
 static const char *item_device(const struct saver_item *item)
 {
-    return operation_device(item->variable->ref.op);
+    return item->variable != NULL ? operation_device(item->variable->ref.op) : "";
 }
 
 static int compare_devices(const void *a, const void *b)
@@ -388,7 +388,9 @@ static int check_saveable(struct saver *s, struct session *session, struct err *
                        "`build()` should be called before save if defer_build==True");
     for (size_t i = 0; i < s->n_items; i++) {
         struct tensor ignored;
-        int rc = session_variable(session, s->items[i].variable, &ignored, err);
+        int rc = s->items[i].variable != NULL
+                     ? session_variable(session, s->items[i].variable, &ignored, err)
+                     : 0;
 
         if (rc != 0)
             return rc;
@@ -428,6 +430,10 @@ static int add_shard(const struct data_writer *w, struct session *session,
     for (size_t i = 0; rc == 0 && i < shard->n; i++) {
         struct tensor value, strings;
 
+        if (shard->items[i].variable == NULL) {
+            rc = add_item(w, &shard->items[i], shard->items[i].constant, err);
+            continue;
+        }
         rc = session_variable(session, shard->items[i].variable, &value, err);
         if (rc == 0 && value.dtype != DT_STRING) {
             rc = add_item(w, &shard->items[i], &value, err);
@@ -730,9 +736,11 @@ int saver_restore(struct saver *s, struct session *session, const char *prefix,
     if (rc != 0)
         return rc;
     for (size_t i = 0; rc == 0 && i < s->n_items; i++)
-        rc = check_entry(s, r, &s->items[i], err);
+        if (s->items[i].variable != NULL)
+            rc = check_entry(s, r, &s->items[i], err);
     for (size_t i = 0; rc == 0 && i < s->n_items; i++)
-        rc = restore_item(session, r, &s->items[i], err);
+        if (s->items[i].variable != NULL)
+            rc = restore_item(session, r, &s->items[i], err);
     bundle_reader_free(r);
     return rc;
 }

@@ -42,6 +42,9 @@ struct saver_item {
      * writes it, "4 10 0,2:-"; NULL: not a part. Set only for the nodes of a
      * saver_def. */
     const char *slice;
+    /* instead of a variable, the value of a Const, as TensorFlow 2 saves the graph of its
+     * objects: it is saved with the variables, and not restored. Set as `slice` is. */
+    const struct tensor *constant;
 };
 
 enum { SAVER_V1 = 1, SAVER_V2 = 2 };

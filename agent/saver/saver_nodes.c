@@ -415,6 +415,16 @@ static int check_part(const char *slice, const struct variable *v, struct err *e
     return rc;
 }
 
+/* The value of a Const; NULL: x is none. */
+static const struct tensor *constant_behind(struct output x)
+{
+    const struct attr *value = operation_attr(x.op, "value");
+
+    return operation_is(x.op, "Const") && value != NULL && value->kind == ATTR_TENSOR
+               ? &value->tensor
+               : NULL;
+}
+
 static int add_items(struct graph *g, struct arena *a, const struct operation *save,
                      struct saver_item *items, size_t *n, struct err *err)
 {
@@ -430,17 +440,19 @@ static int add_items(struct graph *g, struct arena *a, const struct operation *s
                        operation_name(save));
     for (int i = 0; i < n_tensors; i++) {
         const char *name = arena_strndup(a, names[i].bytes, names[i].len_bytes);
-        struct variable *v = variable_behind(g, a, operation_input(save, first + i));
+        const struct output x = operation_input(save, first + i);
+        struct variable *v = variable_behind(g, a, x);
+        const struct tensor *constant = v == NULL ? constant_behind(x) : NULL;
         const char *slice = slices != NULL && slices[i].len_bytes > 0
                                 ? arena_strndup(a, slices[i].bytes, slices[i].len_bytes)
                                 : NULL;
 
-        if (v == NULL)
+        if (v == NULL && constant == NULL)
             return err_set(err, ERR_UNSUPPORTED, "%s saves %s, which is no variable",
                            operation_name(save), name);
-        if (slice != NULL && check_part(slice, v, err) != 0)
+        if (v != NULL && slice != NULL && check_part(slice, v, err) != 0)
             return err_wrap(err, "%s: %s", operation_name(save), name), ERR_FORMAT;
-        items[(*n)++] = (struct saver_item){name, v, slice};
+        items[(*n)++] = (struct saver_item){name, v, slice, constant};
     }
     return 0;
 }

@@ -19,7 +19,8 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
 
 /* Finds what the nodes of `def` save (SaveV2, or SaveSlices and Save, which write V1
  * checkpoints), and sets its version. Creates, in the arena, variables that the graph does
- * not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (they save something else). */
+ * not list. ERR_NOT_FOUND, ERR_FORMAT, ERR_UNSUPPORTED (they save something else than
+ * variables and constants). */
 int saver_nodes_find(struct graph *g, struct arena *a, struct saver_def *def,
                      struct saver_item **ret, size_t *ret_n, struct err *err);
 

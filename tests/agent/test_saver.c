@@ -70,6 +70,72 @@ static struct saver_def parts_def(struct fixture *f, const char *const *slices)
                               .max_to_keep = 5};
 }
 
+/* As TensorFlow 2 saves the graph of its objects with the variables. */
+START_TEST(constants_are_saved_and_not_restored)
+{
+    static const char *const whole[] = {"", ""}, *const names[] = {"objects", "v"},
+                             *const model[] = {"model"};
+    struct fixture f;
+    struct saver_options o = SAVER_DEFAULTS;
+    struct saver_def def = {.filename_tensor = "own/Const:0",
+                            .save_tensor = "own/control:0",
+                            .restore_op = "own/restore_all",
+                            .max_to_keep = 5};
+    struct output prefix;
+    struct op_builder *b;
+    struct operation *save_op;
+    struct saver *own;
+    struct bundle_reader *r;
+    struct bundle_writer *w;
+    struct tensor value;
+    float sevens[3] = {7, 7, 7};
+    char *path;
+
+    setup(&f);
+    prefix = texts(f.bed.g, model, 1, "own/Const");
+    b = op_begin(f.bed.g, "SaveV2", "own/SaveV2");
+    op_input(b, prefix);
+    op_input(b, texts(f.bed.g, names, 2, "own/names"));
+    op_input(b, texts(f.bed.g, whole, 2, "own/slices"));
+    op_input(b, texts(f.bed.g, model, 1, "own/objects"));
+    op_input(b, f.v1->ref);
+    save_op = op_finish(b);
+    b = op_begin(f.bed.g, "Identity", "own/control");
+    op_input(b, prefix);
+    op_control_input(b, save_op);
+    (void)op_finish(b);
+    (void)op_finish(op_begin(f.bed.g, "NoOp", "own/restore_all"));
+    o.saver_def = &def;
+    ck_assert_msg(saver_new(&own, f.bed.g, &o, &f.err) == 0, "%s", f.err.msg);
+    path = xasprintf("%s/own", f.dir.path);
+    ck_assert_msg(saver_save(own, f.bed.s, path, NULL, NULL, &f.err) == 0, "%s",
+                  f.err.msg);
+    ck_assert_int_eq(bundle_reader_new(&r, path, &f.err), 0);
+    ck_assert_uint_eq(bundle_reader_count(r), 2);
+    ck_assert_int_eq(
+        bundle_reader_read(r, bundle_reader_find(r, "objects"), &value, &f.err), 0);
+    ck_assert_uint_eq(((const struct tensor_string *)value.data)->len_bytes, 5);
+    ck_assert_mem_eq(((const struct tensor_string *)value.data)->bytes, "model", 5);
+    tensor_free(&value);
+    bundle_reader_free(r);
+    set(&f, f.v1, 3);
+    ck_assert_int_eq(saver_restore(own, f.bed.s, path, &f.err), 0);
+    check_value(&f, f.v1, 0);
+    /* nor need a checkpoint have it */
+    ck_assert_int_eq(bundle_writer_new(&w, path, 0, &f.err), 0);
+    value = tensor_view(DT_FLOAT, SHAPE(3), sevens);
+    ck_assert_int_eq(bundle_writer_add(w, "v", &value, &f.err), 0);
+    ck_assert_int_eq(bundle_writer_finish(w, &f.err), 0);
+    bundle_writer_free(w);
+    set(&f, f.v1, 3);
+    ck_assert_int_eq(saver_restore(own, f.bed.s, path, &f.err), 0);
+    check_value(&f, f.v1, 7);
+    free(path);
+    saver_free(own);
+    teardown(&f);
+}
+END_TEST
+
 /* As for variables of a partitioner: the checkpoint has one tensor of all parts, and each
  * part is restored from it, even if the tensor was saved as a whole. */
 START_TEST(parts_of_one_variable)
@@ -625,6 +691,7 @@ static Suite *make_suite(void)
     tcase_add_test(restore, part_of_the_variables);
     tcase_add_test(restore, parts_of_one_variable);
     tcase_add_test(restore, parts_that_do_not_fit);
+    tcase_add_test(restore, constants_are_saved_and_not_restored);
     tcase_add_test(restore, what_does_not_fit_is_refused);
     tcase_add_test(restore, shards_by_device);
     tcase_add_test(v1, v1_checkpoints_are_one_file);
