@@ -94,11 +94,44 @@ static void name_node(struct import *im, struct import_node *node)
     }
 }
 
-/* Indexes the nodes by name, and counts the outputs of each node that other nodes use. */
+/* Notes an input of a node: how many outputs `from` has, and for a node whose definition will be
+ * guessed, who uses them. Called in reverse, so that the uses are in the file's order. */
+static void note_use(struct import *im, struct import_node *from, int index,
+                     const Tf__NodeDef *by, int place)
+{
+    if (index >= from->n_outputs)
+        from->n_outputs = index + 1;
+    if (place >= 0 && op_def_find(graph_op_table(im->g), from->def->op) == NULL &&
+        import_listed(im, from->def->op) == NULL) {
+        struct import_use *use = ARENA_NEW(&im->arena, struct import_use);
+
+        *use = (struct import_use){by, place, index, from->uses};
+        from->uses = use;
+    }
+}
+
+static int note_uses(struct import *im, const struct import_node *node)
+{
+    const Tf__NodeDef *def = node->def;
+    int rc = 0, index, place = 0;
+    size_t from;
+
+    for (size_t k = 0; k < def->n_input; k++)
+        place += !is_control(def->input[k]);
+    for (size_t k = def->n_input; rc == 0 && k-- > 0;) {
+        place -= !is_control(def->input[k]);
+        rc = find_node(im, node, def->input[k], &from, &index);
+        if (rc == 0)
+            note_use(im, &im->nodes[from], index, def,
+                     is_control(def->input[k]) ? -1 : place);
+    }
+    return rc;
+}
+
+/* Indexes the nodes by name, and notes which outputs of each node other nodes use. */
 static int index_nodes(struct import *im)
 {
-    int rc = 0, index;
-    size_t from;
+    int rc = 0;
 
     im->nodes = ARENA_ARRAY(&im->arena, struct import_node, im->n_nodes);
     for (size_t i = 0; i < im->n_nodes; i++) {
@@ -114,12 +147,8 @@ static int index_nodes(struct import *im)
     }
     for (size_t i = 0; i < im->n_nodes; i++)
         name_node(im, &im->nodes[i]);
-    for (size_t i = 0; i < im->n_nodes; i++)
-        for (size_t k = 0; rc == 0 && k < im->defs[i]->n_input; k++) {
-            rc = find_node(im, &im->nodes[i], im->defs[i]->input[k], &from, &index);
-            if (rc == 0 && index >= im->nodes[from].n_outputs)
-                im->nodes[from].n_outputs = index + 1;
-        }
+    for (size_t i = im->n_nodes; rc == 0 && i-- > 0;)
+        rc = note_uses(im, &im->nodes[i]);
     return rc;
 }
 
@@ -389,8 +418,24 @@ static enum dtype guessed_type(const struct import_attrs *attrs)
     return DT_FLOAT;
 }
 
+/* The type that the first user of an output wants it to have; DT_INVALID: nobody says. */
+static enum dtype wanted_type(const struct import *im, const struct import_node *node,
+                              int index)
+{
+    for (const struct import_use *u = node->uses; u != NULL; u = u->next) {
+        const struct op_def *row = op_def_find(graph_op_table(im->g), u->by->op);
+        enum dtype dtype = DT_INVALID;
+
+        if (row != NULL && u->index == index)
+            dtype = op_def_input_type(op_def_signature(im->g, row), u->by, u->place);
+        if (dtype_valid((int)dtype))
+            return dtype;
+    }
+    return DT_INVALID;
+}
+
 /* Guesses the definition of an op that nothing defines: as many outputs as other nodes
- * use, of the most likely type. */
+ * use, of the type that these want, or else of the most likely one. */
 static const struct op_def *guess(struct import *im, const struct import_node *node,
                                   struct import_attrs *attrs)
 {
@@ -402,8 +447,11 @@ static const struct op_def *guess(struct import *im, const struct import_node *n
     if (def == NULL || find_attr(attrs, GUESSED_OUTPUT_TYPES) != NULL)
         return def;
     types = ARENA_ARRAY(&im->arena, int64_t, node->n_outputs);
-    for (int i = 0; i < node->n_outputs; i++)
-        types[i] = guessed_type(attrs);
+    for (int i = 0; i < node->n_outputs; i++) {
+        const enum dtype wanted = wanted_type(im, node, i);
+
+        types[i] = wanted != DT_INVALID ? wanted : guessed_type(attrs);
+    }
     attrs->items[attrs->n++] = (struct attr){.name = GUESSED_OUTPUT_TYPES,
                                              .kind = ATTR_LIST_TYPE,
                                              .list_i = types,

@@ -296,6 +296,45 @@ const struct op_def *op_def_widen(struct graph *g, struct name_table *known,
     return def;
 }
 
+static const Tf__AttrValue *value_in(const Tf__NodeDef *node, struct span name)
+{
+    for (size_t i = 0; name.len > 0 && i < node->n_attr; i++)
+        if (span_is(name, node->attr[i]->key))
+            return node->attr[i]->value;
+    return NULL;
+}
+
+enum dtype op_def_input_type(const struct signature *sig, const Tf__NodeDef *node,
+                             int place)
+{
+    for (int i = 0; i < sig->n_in; i++) {
+        const struct signature_arg *arg = &sig->in[i];
+        const Tf__AttrValue *number = value_in(node, arg->number),
+                            *type =
+                                arg->type_attr >= 0 ? value_in(node, arg->type) : NULL;
+        const int is_list_of_types = type != NULL && type->list != NULL &&
+                                     type->value_case == TF__ATTR_VALUE__VALUE_LIST;
+        const int64_t n = is_list_of_types ? (int64_t)type->list->n_type
+                          : number != NULL ? number->i
+                                           : 1;
+
+        if (arg->is_list && !is_list_of_types && number == NULL)
+            return DT_INVALID;
+        if (place >= n) {
+            place -= (int)(n > 0 ? n : 0);
+            continue;
+        }
+        if (is_list_of_types)
+            return (enum dtype)type->list->type[place];
+        if (arg->type_attr < 0)
+            return arg->dtype;
+        return type != NULL && type->value_case == TF__ATTR_VALUE__VALUE_TYPE
+                   ? (enum dtype)type->type
+                   : DT_INVALID;
+    }
+    return DT_INVALID;
+}
+
 int op_def_is_guess(const struct op_def *def)
 {
     return strstr(def->signature, GUESSED_OUTPUT_TYPES) != NULL;

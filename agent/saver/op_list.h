@@ -31,6 +31,10 @@ const struct op_def *op_def_guess(struct graph *g, const char *type,
 const struct op_def *op_def_widen(struct graph *g, struct name_table *known,
                                   const struct op_def *row, const Tf__OpDef *p,
                                   const struct attr *attrs, size_t n_attrs);
+/* The type that a node says its data input number `place` has, by its attributes and its op's
+ * signature; DT_INVALID: it does not say. */
+enum dtype op_def_input_type(const struct signature *sig, const Tf__NodeDef *node,
+                             int place);
 int op_def_is_guess(const struct op_def *def);
 
 const Tf__OpDef__AttrDef *op_def_attr(const Tf__OpDef *p, const char *name);

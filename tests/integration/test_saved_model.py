@@ -118,6 +118,36 @@ def test_the_main_op_runs(w):
     assert "uninitialized value v" in err, err
 
 
+def test_a_graph_alone(w):
+    """A GraphDef of any name, whose values are constants: a frozen graph."""
+    of_float = number(6, 1)
+    two = field(8, number(1, 1) + field(2, b"") + field(5, b"\0\0\0\x40"))
+    nodes = [node("x", "Placeholder", dtype=of_float, shape=field(7, b"")),
+             node("two", "Const", dtype=of_float, value=two),
+             node("y", "Mul", "x", "two", T=of_float),
+             # the definitions of unknown operations are guessed: types as their users want them
+             node("mine", "MyOp", "x", T=of_float),
+             node("z", "Range", "mine:1", "mine:2", "mine:2", Tidx=number(6, 3)),
+             node("all", "MyOtherOp", "z", T=of_float)]
+    whole = b"".join(nodes) + field(4, number(1, 24))
+    for name in ("frozen.pb", "graph", "net.bytes"):
+        (w.path / name).write_bytes(whole)
+        assert fetched(w, name, "--feed", "x=3", "--fetch", "y")[0] == 6, name
+        fact, = harness.json_lines(graph(w, name, "--json")[0])
+        assert fact["nodes"] == 6 and fact["cannot_run"] == ["mine", "all"], fact
+        assert fact["no_values"] == f"{name} is a graph alone", fact
+        assert (fetched(w, name, "--feed", "mine:1=0", "--feed", "mine:2=2", "--fetch", "z",
+                        "--feed", "x=1")[0] == [0]).all()
+    _, err = w.brood("inspect", "graph", code=1)
+    assert "graph is a graph alone, without a checkpoint" in err, err
+    _, err = graph(w, "graph", "--tags", "serve", code=1)
+    assert "a GraphDef has no tags" in err, err
+    for at in range(0, len(whole), 7):
+        (w.path / "damaged.pb").write_bytes(whole[:at])
+        out, err = w.brood("graph", "damaged.pb", code=None)
+        assert len(err.splitlines()) == (out == ""), (at, out, err)
+
+
 def test_a_model_is_hosted(w):
     model_of_linear(w)
     text = "env: {id: none}\ndefaults: {algorithm: graph}\n" \
