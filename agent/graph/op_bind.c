@@ -83,6 +83,12 @@ static int64_t given_length(const struct binding *bind, const struct signature_a
     return a->kind == ATTR_LIST_TYPE ? (int64_t)a->n : a->i;
 }
 
+/* Whether a list may have no tensors: those of ParseExample alone. */
+static int may_be_empty(struct span number)
+{
+    return number.len == 0 || span_is(number, "Nsparse") || span_is(number, "Ndense");
+}
+
 /* Whether the attributes give the length of every list, and these lengths match the
  * inputs. */
 static int lengths_given(const struct binding *bind)
@@ -92,7 +98,7 @@ static int lengths_given(const struct binding *bind)
     for (int i = 0; i < bind->sig->n_in; i++) {
         int64_t n = given_length(bind, &bind->sig->in[i]);
 
-        if (n < (bind->sig->in[i].number.len > 0) || n > bind->b->n_inputs)
+        if (n < !may_be_empty(bind->sig->in[i].number) || n > bind->b->n_inputs)
             return 0;
         total += n;
     }

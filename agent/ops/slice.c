@@ -708,7 +708,8 @@ GRAD(strided_slice_grad_grad)
     return grad_done(grad_in + 4, 1);
 }
 
-/* The value is broadcast to the slice. */
+/* The value is broadcast to the slice. One that does not fit is an error of a run, as in
+ * TensorFlow: files have such nodes that nobody runs. */
 static int strided_slice_update_shape(const struct shape_args *args)
 {
     const struct shape *value = &args->in[4];
@@ -720,7 +721,7 @@ static int strided_slice_update_shape(const struct shape_args *args)
         args->out[0] = x;
     if (strided_shape(args, &x, 1, &slice) != 0)
         return ERR_SHAPE;
-    if (slice.rank < 0 || value->rank < 0)
+    if (slice.rank < 0 || value->rank < 0 || !args->is_planning)
         return 0;
     for (int i = 0; i < value->rank; i++) {
         const int at = i + slice.rank - value->rank;

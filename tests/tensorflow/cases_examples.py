@@ -96,6 +96,14 @@ def examples_in_the_first_version():
 
 
 @case
+def examples_of_dense_features_in_the_first_version():
+    return tf.raw_ops.ParseExample(
+        serialized=given(EXAMPLES), names=[], sparse_keys=[], dense_keys=["d"],
+        dense_defaults=[tf.constant([], tf.float32)], sparse_types=[], dense_shapes=[[]]
+    ).dense_values
+
+
+@case
 def example_alone_in_the_first_version():
     out = tf.raw_ops.ParseSingleExample(
         serialized=given(EXAMPLES[0]), dense_defaults=[tf.constant([], tf.float32)],

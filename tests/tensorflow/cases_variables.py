@@ -17,6 +17,15 @@ def after(op, v):
         return tf.identity(v.read_value())
 
 
+# ---- nodes that fail if they are run, as TensorFlow's do ----
+
+for kind in ("reference", "handle"):
+    @case(name=f"misfit_for_a_slice_{kind}", fails="a value of shape", gradients=False)
+    def misfit_for_a_slice(kind=kind):
+        v = variable("v", np.zeros((2, 2), "float32"), kind == "handle")
+        return after(v[0].assign(feed(normal(2, 3, 2))), v)
+
+
 # ---- values that are changed copies ----
 
 @case
