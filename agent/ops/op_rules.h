@@ -21,6 +21,7 @@
     X(array)                                                                             \
     X(axes)                                                                              \
     X(bins)                                                                              \
+    X(boxes)                                                                             \
     X(containers)                                                                        \
     X(conv)                                                                              \
     X(ctc)                                                                               \
