@@ -45,6 +45,7 @@
     X(pass)                                                                              \
     X(pool)                                                                              \
     X(random)                                                                            \
+    X(random_candidates)                                                                 \
     X(random_laws)                                                                       \
     X(random_stateless)                                                                  \
     X(reduce)                                                                            \
