@@ -1,13 +1,13 @@
 /* summaries.c - summaries for TensorBoard, as serialised messages: numbers, histograms, tensors.
  *
- * Source   summary_op.cc, summary_tensor_op.cc and lib/histogram/histogram.cc of TensorFlow. */
+ * Source   summary_op.cc and summary_tensor_op.cc of TensorFlow. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/ckpt/bundle_proto.h"
+#include "common/ckpt/histogram.h"
 #include "common/ckpt/protowire.h"
 #include "common/mem/xmalloc.h"
 
-#include <float.h>
 #include <math.h>
 
 /* ---- summaries: serialised Summary messages {1: value {1: tag, 2: number}} ---- */
@@ -157,66 +157,7 @@ static int kern_merge_summary(const struct kernel_args *a)
     return rc;
 }
 
-/* ---- histograms: value {1: tag, 5: {1: min, 2: max, 3: number, 4: sum, 5: sum of squares,
- * 6: upper limits of the buckets, 7: how many values are in each}} ---- */
-
-enum { BUCKETS_OF_A_SIGN = 775, BUCKETS = 2 * BUCKETS_OF_A_SIGN + 1 };
-
-/* Limits that grow by a tenth from 1e-12 to 1e20, and the largest number; the same below zero, and
- * zero. */
-static void make_limits(double *limits)
-{
-    double v = 1e-12;
-
-    for (int i = 0; i < BUCKETS_OF_A_SIGN; i++, v *= 1.1) {
-        const double limit = i < BUCKETS_OF_A_SIGN - 1 ? v : DBL_MAX;
-
-        limits[BUCKETS_OF_A_SIGN + 1 + i] = limit;
-        limits[BUCKETS_OF_A_SIGN - 1 - i] = -limit;
-    }
-    limits[BUCKETS_OF_A_SIGN] = 0;
-}
-
-/* The first bucket whose limit is above x; the last one, if there is none. */
-static int bucket_of(const double *limits, double x)
-{
-    int low = 0, high = BUCKETS - 1;
-
-    while (low < high) {
-        const int middle = (low + high) / 2;
-
-        if (x < limits[middle])
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-static void put_double(struct wbuf *b, uint32_t field, double v)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &v, sizeof(bits));
-    if (bits != 0)
-        pw_put_fixed64(b, field, bits);
-}
-
-/* Buckets without values are joined to one. */
-static void put_buckets(struct wbuf *b, const double *limits, const double *counts)
-{
-    double ends[BUCKETS], joined[BUCKETS];
-    size_t n = 0;
-
-    for (int i = 0; i < BUCKETS; n++) {
-        ends[n] = limits[i];
-        joined[n] = counts[i++];
-        while (joined[n] == 0 && i < BUCKETS && counts[i] == 0)
-            ends[n] = limits[i++];
-    }
-    pw_put_bytes(b, 6, ends, n * sizeof(*ends));
-    pw_put_bytes(b, 7, joined, n * sizeof(*joined));
-}
+/* ---- histograms: value {1: tag, 5: HistogramProto} ---- */
 
 /* in: tag, values */
 static int kern_histogram_summary(const struct kernel_args *a)
@@ -224,15 +165,13 @@ static int kern_histogram_summary(const struct kernel_args *a)
     const struct tensor *x = a->in[1];
     const struct tensor_string *tag = a->in[0]->data;
     const int64_t n = tensor_elements(x);
-    double limits[BUCKETS], counts[BUCKETS] = {0};
-    double low = DBL_MAX, high = -DBL_MAX, sum = 0, squares = 0;
+    struct histogram h = histogram_empty();
     struct wbuf b = {0};
     size_t value, histogram;
 
     if (!has_numbers(x))
         return err_set(a->err, ERR_UNSUPPORTED, "%s: no summaries of %s",
                        operation_name(a->op), dtype_name(x->dtype));
-    make_limits(limits);
     for (int64_t i = 0; i < n; i++) {
         const double v = x->dtype == DT_DOUBLE  ? ((const double *)x->data)[i]
                          : x->dtype == DT_FLOAT ? (double)tensor_f32(x)[i]
@@ -241,21 +180,12 @@ static int kern_histogram_summary(const struct kernel_args *a)
         if (!isfinite(v))
             return err_set(a->err, ERR_NONFINITE, "%s: %s in summary histogram",
                            operation_name(a->op), isnan(v) ? "Nan" : "Infinity");
-        counts[bucket_of(limits, v)]++;
-        low = v < low ? v : low;
-        high = v > high ? v : high;
-        sum += v;
-        squares += v * v;
+        histogram_add(&h, v);
     }
     value = pw_begin(&b, 1);
     pw_put_bytes(&b, 1, tag->bytes, tag->len_bytes);
     histogram = pw_begin(&b, 5);
-    put_double(&b, 1, low);
-    put_double(&b, 2, high);
-    put_double(&b, 3, (double)n);
-    put_double(&b, 4, sum);
-    put_double(&b, 5, squares);
-    put_buckets(&b, limits, counts);
+    histogram_put(&b, &h);
     pw_end(&b, histogram);
     pw_end(&b, value);
     set_bytes(a->out[0], &b);

@@ -1,6 +1,7 @@
 /* Event files: TFRecords of the Event, Summary and Value messages. */
 #include "supervisor/metrics/sinks.h"
 
+#include "common/ckpt/histogram.h"
 #include "common/ckpt/protowire.h"
 #include "common/io/beneath.h"
 #include "common/io/write_all.h"
@@ -8,7 +9,6 @@
 #include "common/numerics/elementary.h"
 #include "common/text/scan.h"
 #include "common/wire/crc32c.h"
-#include "supervisor/metrics/histogram.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -157,23 +157,32 @@ int event_sink_write_image(struct event_sink *s, uint64_t step, const char *tag,
     return end_summary(s, err);
 }
 
+/* Of its finite elements; nothing without any. */
+static void put_histogram(struct wbuf *b, const struct event_tensor *t)
+{
+    struct histogram h = histogram_empty();
+    size_t value, message;
+
+    for (size_t i = 0; i < t->n; i++)
+        if (isfinite(t->data[i]))
+            histogram_add(&h, (double)t->data[i]);
+    if (h.n == 0)
+        return;
+    value = pw_begin(b, SUMMARY_VALUE);
+    pw_put_text(b, VALUE_TAG, t->tag);
+    message = pw_begin(b, VALUE_HISTO);
+    histogram_put(b, &h);
+    pw_end(b, message);
+    pw_end(b, value);
+}
+
 int event_sink_write_histograms(struct event_sink *s, uint64_t step,
                                 const struct event_tensor *tensors, size_t n,
                                 double wall_time, struct err *err)
 {
     begin_summary(s, step, wall_time);
-    for (size_t i = 0; i < n; i++) {
-        struct wbuf histogram = {0};
-
-        if (histogram_put(&histogram, tensors[i].data, tensors[i].n)) {
-            size_t value = pw_begin(&s->event, SUMMARY_VALUE);
-
-            pw_put_text(&s->event, VALUE_TAG, tensors[i].tag);
-            pw_put_bytes(&s->event, VALUE_HISTO, histogram.data, histogram.len);
-            pw_end(&s->event, value);
-        }
-        wbuf_done(&histogram);
-    }
+    for (size_t i = 0; i < n; i++)
+        put_histogram(&s->event, &tensors[i]);
     return end_summary(s, err);
 }
 
