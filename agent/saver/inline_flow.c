@@ -23,24 +23,22 @@ static const char *make(struct inliner *in, const struct site *s, const char *op
     return inline_make(in, s, &m)->name;
 }
 
-/* The types in a list attribute; NULL if it has not n of them. */
-static const int *type_list(const Tf__NodeDef *node, const char *attr, int n)
-{
-    static const int none[1];
-    const Tf__AttrValue *v = node_attr(node, attr);
-
-    if (v == NULL || v->value_case != TF__ATTR_VALUE__VALUE_LIST ||
-        v->list->n_type != (size_t)n)
-        return n == 0 ? none : NULL;
-    return v->list->type;
-}
-
 static int list_length(const Tf__NodeDef *node, const char *attr)
 {
     const Tf__AttrValue *v = node_attr(node, attr);
 
     return v != NULL && v->value_case == TF__ATTR_VALUE__VALUE_LIST ? (int)v->list->n_type
                                                                     : 0;
+}
+
+/* The types in a list attribute; NULL if it has not n of them. */
+static const int *type_list(const Tf__NodeDef *node, const char *attr, int n)
+{
+    static const int none[1];
+
+    if (n != list_length(node, attr))
+        return NULL;
+    return n == 0 ? none : node_attr(node, attr)->list->type;
 }
 
 /* ---- conditions ---- */

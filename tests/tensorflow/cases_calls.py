@@ -59,6 +59,14 @@ for index in (1, 7):
 
 
 @case(functional=True)
+def branches_without_inputs():
+    x, index = fed(0.5), feed(1, dtype="int32")
+    rate = tf.cond(x[0] > 0, lambda: tf.constant(0.25), lambda: tf.constant(1.0))
+    return trained(weights(1, 2) * rate * x, rate,
+                   tf.switch_case(index, [lambda: tf.constant(3.0), lambda: tf.constant(4.0)]))
+
+
+@case(functional=True)
 def branches_that_write():
     x, w = fed(0.5), weights(1, 2)
 
