@@ -362,6 +362,8 @@ def test_a_checkpoint_does_not_wait_for_one_that_is_given_up(w):
 
     def paused_with_kept_requests():
         harness.pause(w, run)
+        # An update may still be on its way; a snapshot is taken when its answer comes.
+        harness.wait_until("the answer", lambda: agent(w, "wait", "agent_0")["state"] == "idle")
         if not has_kept_requests(run):
             w.brood("continue", "wait")
             return False
@@ -374,8 +376,12 @@ def test_a_checkpoint_does_not_wait_for_one_that_is_given_up(w):
     stopped = harness.wait_until("another process", lambda: (
         pid := harness.agents_of(p.pid).get("agent_0")) and harness.is_stopped(pid) and pid)
     checkpoint = w.start("checkpoint", "wait")
-    harness.wait_until("a checkpoint that waits", lambda:
-                       "run: checkpoint waits" in (run / "logs" / "supervisor.log").read_text())
+
+    def waits():
+        assert checkpoint.poll() is None, harness.output(checkpoint) + checkpoint.log.read_text()
+        return "run: checkpoint waits" in (run / "logs" / "supervisor.log").read_text()
+
+    harness.wait_until("a checkpoint that waits", waits)
     harness.kill(stopped)
     wait_for(run, "give-up")
     done(checkpoint)
