@@ -51,7 +51,7 @@ def test_every_point_of_every_method(w):
     patient = ("--set", "defaults.restart={max_restarts: 1000, delay: 0s}")
     _, calm = run(w, "calm", "", *patient, steps=600)
     calm = outcome(calm)
-    numbers = (1, 2, 3) if not harness.SANITIZED else (1, 3)
+    numbers = (1, 2, 3) if not harness.SANITIZED else (3,)
     for method, n in itertools.product(METHODS, numbers):
         deaths = at_every_point(METHODS[method])
         done, place = run(w, f"{method.replace(' ', '-').replace(',', '')}-{n}",
