@@ -30,7 +30,8 @@ struct import_node {
     size_t next_input; /* the next input to look at while the node is open */
     size_t control_of; /* the last node that added it as a control input, plus 1 */
     int n_outputs;     /* number of outputs that others use */
-    struct import_use *uses; /* of a node whose definition is guessed, in the file's order */
+    struct import_use
+        *uses; /* of a node whose definition is guessed, in the file's order */
     struct operation *op;
 };
 

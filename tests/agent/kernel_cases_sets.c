@@ -68,5 +68,8 @@ const struct kernel_case set_cases[] = {
     TELL("Where", "f", "f(3)=-0.0,nan,-2", NULL, "(2,1)=1,2"),
     TELL("Where", "f", "d(3)=-0.0,nan,0.25", NULL, "(2,1)=1,2"),
     TELL("Where", NUMBERS, "x=1", NULL, "(1,0)"),
+    TELL("ComputeAccidentalHits", "f", "l(2,2)=1,5,7,2 l(4)=2,7,2,9", "num_true=2",
+         "(2)=1,1 (2)=1,2 (2)=-3.4028234663852886e38,-3.4028234663852886e38"),
+    TELL("ComputeAccidentalHits", "f", "l(2,1)=1,5 l(0)", "num_true=1", "(0) (0) (0)"),
     {NULL},
 };

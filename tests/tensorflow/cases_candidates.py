@@ -27,9 +27,11 @@ def near(x, y):
 for kind in SAMPLERS:
     @case(name=f"candidates_{kind}", gradients=False)
     def candidates(kind=kind):
-        c, true, expected = sample(kind, 40, False, 9)
-        return [true, near(expected, 40 * probability(kind, c, 9)), tf.shape(c),
-                tf.reduce_all((c >= 0) & (c < 9))]
+        c, true, expected = sample(kind, 4000, False, 9)
+        often = tf.bincount(tf.cast(c, tf.int32), minlength=9, dtype=tf.float64) / 4000
+        return [true, near(expected, 4000 * probability(kind, c, 9)), tf.shape(c),
+                tf.reduce_all((c >= 0) & (c < 9)),
+                tf.reduce_all(tf.abs(often - probability(kind, tf.range(9), 9)) < 0.03)]
 
     @case(name=f"candidates_{kind}_that_differ", gradients=False)
     def candidates_that_differ(kind=kind):
