@@ -43,6 +43,7 @@
     X(norm)                                                                              \
     X(order)                                                                             \
     X(pass)                                                                              \
+    X(patterns)                                                                          \
     X(pool)                                                                              \
     X(random)                                                                            \
     X(random_candidates)                                                                 \

@@ -132,6 +132,8 @@ static const struct {
     {"TensorSummaryV2", "test_ops.c"},
     {"StringFormat", "test_ops.c"},
     {"AsString", "test_ops.c"},
+    {"RegexFullMatch", "tests/tensorflow/cases_text.py"},
+    {"StaticRegexFullMatch", "tests/tensorflow/cases_text.py"},
     {"PrintV2", "test_ops.c"},
     {"MergeSummary", "test_ops.c"},
     {"LSTMBlockCellGrad", "the gradient of LSTMBlockCell; tests/tensorflow/cases_rnn.py"},

@@ -1,4 +1,4 @@
-"""Values as text, and summaries: agent/ops/{text,summaries}.c."""
+"""Values as text, texts that match, and summaries: agent/ops/{text,patterns,summaries}.c."""
 from cases import case, feed, integers, normal, tf
 
 NAN, INF = float("nan"), float("inf")
@@ -57,3 +57,24 @@ def tensors():
     return [tf.raw_ops.TensorSummaryV2(tag="t", tensor=feed(normal(2, 3)),
                                        serialized_summary_metadata=b"\x0a\x03\x0a\x01x"),
             tf.raw_ops.TensorSummary(tensor=feed(integers(0, 9, 3)))]
+
+
+# ---- texts that match a pattern ----
+
+PATTERNS = ["", "a", "^a.*$", "^s3://.*", "a*", "a+b?c", ".", "..", "a.c", r"\d+\.\d*", r"[a-c_]+",
+            r"\w+", r"x\*?", "a*a*a*a*a*b", ".*b", ".+", ".?c", r"[-x]\s", "caf\u00e9", "a\\$"]
+TEXTS = ["", "a", "aa", "abc", "ac", "b", "s3://x/y", "s4://x", "a\nc", "1.5", "12.", "1", "a_b",
+         "x", "x*", "aaaaab", "a" * 300, "caf\u00e9", "\u00e9", "\u00e9c", "- ", "x\t", "a$",
+         "\U0001f600", "a\U0001f600c"]
+for number, pattern in enumerate(PATTERNS):
+    @case(name=f"full_match_{number}", gradients=False)
+    def full_match(pattern=pattern):
+        texts = feed([t.encode() for t in TEXTS], dtype=object)
+        return [tf.strings.regex_full_match(texts, pattern),
+                tf.raw_ops.RegexFullMatch(input=texts, pattern=feed(pattern.encode(),
+                                                                    dtype=object))]
+
+
+@case(gradients=False, refused="no patterns like 'a(b|c)'")
+def full_match_with_groups():
+    return tf.strings.regex_full_match(feed([b"ab"], dtype=object), "a(b|c)")
