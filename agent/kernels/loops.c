@@ -111,6 +111,7 @@ static inline int64_t floor_mod_int(int64_t x, int64_t y)
 #define f32_trunc    truncf
 #define f32_pow      powf
 #define f32_fmod     fmodf
+#define f32_next     nextafterf
 #define f64_exp      exp
 #define f64_expm1    expm1
 #define f64_log      log
@@ -126,6 +127,7 @@ static inline int64_t floor_mod_int(int64_t x, int64_t y)
 #define f64_trunc    trunc
 #define f64_pow      pow
 #define f64_fmod     fmod
+#define f64_next     nextafter
 
 static inline double sigmoid_f64(double x)
 {
@@ -235,6 +237,7 @@ static inline int64_t ipow(int64_t x, int64_t y)
     X(T, MulNoNan, T, T, T, T, Y == 0 ? 0 : x * Y)                                       \
     X(T, Xlogy, T, T, T, T, x == 0 ? 0 : x * M(T, log)(Y))                               \
     X(T, Xlog1py, T, T, T, T, x == 0 ? 0 : x * M(T, log1p)(Y))                           \
+    X(T, NextAfter, T, T, T, T, M(T, next)(x, Y))                                        \
     X(T, Xdivy, T, T, T, T, x == 0 ? 0 : x / Y)                                          \
     X(T, ApproximateEqual, b8, T, T, T, M(T, abs)(x - Y) < (T)alpha)                     \
     X(T, Pow, T, T, T, T, M(T, pow)(x, Y))                                               \

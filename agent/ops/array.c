@@ -68,6 +68,16 @@ static int kern_check_numerics(const struct kernel_args *a)
     return kern_copy(a);
 }
 
+/* The bytes of the elements as elements of another type. */
+static int kern_bitcast(const struct kernel_args *a)
+{
+    const size_t bytes = tensor_bytes(a->out[0]);
+
+    if (bytes > 0)
+        memcpy(a->out[0]->data, a->in[0]->data, bytes);
+    return 0;
+}
+
 /* ---- kernels: shapes as values, filling ---- */
 
 static int kern_shape(const struct kernel_args *a)
@@ -540,6 +550,38 @@ GRAD(reshape_grad)
     return reshape_to_input(g, op, grad_out[0], grad_in);
 }
 
+/* Elements of a smaller type are those of one more dimension. Kernels get halves as float32, of
+ * which the bytes are others. */
+static int bitcast_shape(const struct shape_args *args)
+{
+    const enum dtype from = (enum dtype)attr_int(args->op, "T");
+    const enum dtype to = (enum dtype)attr_int(args->op, "type");
+    const size_t size = dtype_size(from), new_size = dtype_size(to);
+    struct shape x = args->in[0];
+
+    if (size == 0 || new_size == 0 || element_bytes(args->op) != size || to == DT_HALF ||
+        to == DT_BFLOAT16)
+        return err_set(args->err, ERR_UNSUPPORTED, "no Bitcast of %s to %s",
+                       dtype_name(from), dtype_name(to));
+    if (x.rank < 0)
+        return 0;
+    if (size < new_size) {
+        const int64_t last = x.rank > 0 ? x.dim[x.rank - 1] : 1;
+
+        if (last >= 0 && (size_t)last != new_size / size)
+            return err_set(args->err, ERR_SHAPE, "Cannot bitcast from %s to %s: shape %s",
+                           dtype_name(from), dtype_name(to), shape_text(&x));
+        x.rank--;
+    } else if (size > new_size) {
+        if (x.rank == SHAPE_MAX_RANK)
+            return err_set(args->err, ERR_SHAPE, "more than %d dimensions",
+                           SHAPE_MAX_RANK);
+        x.dim[x.rank++] = (int64_t)(size / new_size);
+    }
+    args->out[0] = x;
+    return 0;
+}
+
 static int expand_dims_shape(const struct shape_args *args)
 {
     int64_t axis;
@@ -720,6 +762,8 @@ static const struct op_def rows[] = {
      "shape:int32 -> output:dtype; dtype:type, init:bool=false"},
     {"Reshape", 0, reshape_shape, reshape_grad, ALIAS,
      "tensor:T, shape:Tshape -> output:T; T:type, Tshape:index_type=int32"},
+    {"Bitcast", OP_NO_GRADIENT, bitcast_shape, NULL, CALL(kern_bitcast),
+     "input:T -> output:type; T:type, type:type"},
     {"ExpandDims", 0, expand_dims_shape, reshape_grad, ALIAS,
      "input:T, dim:Tdim -> output:T; T:type, Tdim:index_type=int32"},
     {"Squeeze", 0, squeeze_shape, reshape_grad, ALIAS,

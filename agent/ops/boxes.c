@@ -167,8 +167,8 @@ static int select_boxes(const struct operation *op, const struct tensor *const *
     *s = (struct selection){.n = tensor_elements(in[SCORES])};
     for (int i = 0; i < n_in; i++)
         if (i != MOST && in[i]->dtype != DT_FLOAT)
-            return err_set(err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(op),
-                           operation_type(op), dtype_name(in[i]->dtype));
+            return err_set(err, ERR_UNSUPPORTED, "no %s of %s", operation_type(op),
+                           dtype_name(in[i]->dtype));
     if (has_boxes)
         s->boxes = in[BOXES]->data;
     else
@@ -178,19 +178,17 @@ static int select_boxes(const struct operation *op, const struct tensor *const *
     s->least = number_at(in, n_in, LEAST, -INFINITY);
     s->soft = number_at(in, n_in, SIGMA, 0);
     if (most < 0)
-        return err_set(err, ERR_ARG, "%s: max_output_size is %lld, below 0",
-                       operation_name(op), (long long)most);
+        return err_set(err, ERR_ARG, "max_output_size is %lld, below 0", (long long)most);
     if (has_boxes && !(s->overlap >= 0 && s->overlap <= 1))
-        return err_set(err, ERR_ARG, "%s: iou_threshold must be in [0, 1]",
-                       operation_name(op));
+        return err_set(err, ERR_ARG, "iou_threshold must be in [0, 1]");
     if (s->soft < 0)
-        return err_set(err, ERR_ARG, "%s: soft_nms_sigma is below 0", operation_name(op));
+        return err_set(err, ERR_ARG, "soft_nms_sigma is below 0");
     s->most = most < s->n ? most : s->n;
     s->heap = calloc((size_t)s->n + 1, sizeof(*s->heap));
     s->box = calloc((size_t)s->most + 1, sizeof(*s->box));
     s->score = calloc((size_t)s->most + 1, sizeof(*s->score));
     if (s->heap == NULL || s->box == NULL || s->score == NULL)
-        return err_set(err, ERR_NOMEM, "%s: no memory", operation_name(op));
+        return err_set(err, ERR_NOMEM, "no memory for %lld boxes", (long long)s->n);
     fill(s);
     return 0;
 }
@@ -252,8 +250,8 @@ static int kern_suppression(const struct kernel_args *a)
         select_boxes(a->op, (const struct tensor *const *)a->in, a->n_in, &s, a->err);
 
     if (rc == 0 && (s.n_selected > n || (!is_padded(a->op) && s.n_selected != n)))
-        rc = err_set(a->err, ERR_SHAPE, "%s: %lld boxes, not %lld", operation_name(a->op),
-                     (long long)s.n_selected, (long long)n);
+        rc = err_set(a->err, ERR_SHAPE, "%lld boxes, not %lld", (long long)s.n_selected,
+                     (long long)n);
     for (int64_t i = 0; rc == 0 && i < n; i++) {
         tensor_set_int(a->out[0], i, i < s.n_selected ? s.box[i] : 0);
         if (a->n_out > 2)
@@ -262,7 +260,7 @@ static int kern_suppression(const struct kernel_args *a)
     if (rc == 0 && a->n_out > 1)
         tensor_set_int(a->out[a->n_out - 1], 0, s.n_selected);
     select_done(&s);
-    return rc;
+    return rc == 0 ? 0 : err_wrap(a->err, "%s", operation_name(a->op));
 }
 
 /* ---- the rows ---- */

@@ -203,6 +203,15 @@ GRAD(mul_no_nan_grad)
     return grad_done(grad_in, 2);
 }
 
+/* 1 for x, 0 for y */
+GRAD(next_after_grad)
+{
+    struct output one = ones_like(g, input_of(op, 0), NULL);
+
+    return slopes_back(g, op, grad_out[0], one, zeros_like(g, input_of(op, 1), NULL),
+                       grad_in);
+}
+
 /* -x zeta(x + 1, q) for q; TensorFlow has none for x */
 GRAD(zeta_grad)
 {
@@ -334,6 +343,8 @@ static const struct op_def rows[] = {
     FUNCTION_OF_TWO("Xlog1py", OP_LIBM_DOUBLE, xlog1py_grad, "x", "y"),
     FUNCTION_OF_TWO("Xdivy", 0, xdivy_grad, "x", "y"),
     FUNCTION_OF_TWO("MulNoNan", 0, mul_no_nan_grad, "x", "y"),
+    {"NextAfter", 0, shape_broadcast_inputs, next_after_grad, LOOP,
+     "x1:T, x2:T -> output:T; T:float_type=float32"},
     {"Betainc", OP_LIBM, betainc_shape, betainc_grad, LOOP,
      "a:T, b:T, x:T -> z:T; T:float_type"},
 };

@@ -171,6 +171,33 @@ static int kern_invert_permutation(const struct kernel_args *a)
     return 0;
 }
 
+/* in: indices, dims; out: for each dimension the indices' places in it */
+static int kern_unravel_index(const struct kernel_args *a)
+{
+    const struct tensor *indices = a->in[0], *dims = a->in[1];
+    const int64_t n = tensor_elements(indices), rank = tensor_elements(dims);
+    int64_t all = 1;
+
+    for (int64_t d = 0; d < rank; d++)
+        if (tensor_int(dims, d) < 0 ||
+            __builtin_mul_overflow(all, tensor_int(dims, d), &all))
+            return err_set(a->err, ERR_ARG, "%s: dims[%lld] is %lld",
+                           operation_name(a->op), (long long)d,
+                           (long long)tensor_int(dims, d));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = tensor_int(indices, i);
+
+        if (at < 0 || at >= all)
+            return err_set(a->err, ERR_ARG, "%s: index %lld is out of bound as with dims",
+                           operation_name(a->op), (long long)at);
+        for (int64_t d = rank - 1; d >= 0; d--) {
+            tensor_set_int(a->out[0], d * n + i, at % tensor_int(dims, d));
+            at /= tensor_int(dims, d);
+        }
+    }
+    return 0;
+}
+
 static int kern_one_hot(const struct kernel_args *a)
 {
     const struct tensor *indices = a->in[0], *out = a->out[0];
@@ -577,6 +604,19 @@ static int where_shape(const struct shape_args *args)
     return 0;
 }
 
+/* (dims), or (dims, indices) */
+static int unravel_index_shape(const struct shape_args *args)
+{
+    const int64_t dims = dim_of(&args->in[1], 0);
+
+    if (args->in[0].rank > 1)
+        return err_set(args->err, ERR_SHAPE, "The indices can only be scalar or vector");
+    if (args->in[0].rank >= 0)
+        args->out[0] =
+            args->in[0].rank == 0 ? SHAPE(dims) : SHAPE(dims, dim_of(&args->in[0], 0));
+    return 0;
+}
+
 static int invert_permutation_shape(const struct shape_args *args)
 {
     args->out[0] = args->in[0].rank < 0 ? SHAPE(-1) : args->in[0];
@@ -671,6 +711,8 @@ static const struct op_def rows[] = {
      "indices:TI, depth:int32, on_value:T, off_value:T -> output:T; axis:int=-1, T:type, "
      "TI:type=int64",
      .ranks = "?000"},
+    {"UnravelIndex", OP_NO_GRADIENT, unravel_index_shape, NULL, CALL(kern_unravel_index),
+     "indices:Tidx, dims:Tidx -> output:Tidx; Tidx:index_type=int32", .ranks = "?1"},
     {"InvertPermutation", OP_NO_GRADIENT, invert_permutation_shape, NULL,
      CALL(kern_invert_permutation), "x:T -> y:T; T:index_type=int32", .ranks = "1"},
     {"DynamicStitch", 0, dynamic_stitch_shape, dynamic_stitch_grad,

@@ -43,6 +43,7 @@
     X(norm)                                                                              \
     X(order)                                                                             \
     X(pass)                                                                              \
+    X(patches)                                                                           \
     X(patterns)                                                                          \
     X(pool)                                                                              \
     X(random)                                                                            \

@@ -71,7 +71,8 @@ struct kernel_case {
     X(order)                                                                             \
     X(einsum)                                                                            \
     X(solve)                                                                             \
-    X(sparse)
+    X(sparse)                                                                            \
+    X(box)
 #define CASE_TABLE_DECLARED(name) extern const struct kernel_case name##_cases[];
 CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED

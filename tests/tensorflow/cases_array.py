@@ -134,6 +134,24 @@ def gather_negative():
     return tf.gather(feed(normal(3, 2)), feed([-1], dtype="int32"))
 
 
+@case
+def unravelled_indices():
+    return [tf.unravel_index(feed([22, 0, 7]), [2, 3, 4]),
+            tf.unravel_index(feed(7, dtype="int32"), feed([3, 4], dtype="int32"))]
+
+
+@case(fails="out of bound")
+def unravelled_index_outside():
+    return tf.unravel_index(feed(24, dtype="int32"), [2, 3, 4])
+
+
+@case(gradients=False)
+def bitcasts():
+    x = feed(normal(2, 3))
+    return [tf.bitcast(x, tf.int32), tf.bitcast(x, tf.uint8), tf.bitcast(x[:, :2], tf.int64),
+            tf.bitcast(tf.bitcast(x, tf.uint8), tf.float32)]
+
+
 for name in ["GatherNd", "ScatterNd", "TensorScatterUpdate"]:
     # TensorFlow 2 can pass over indices out of range
     @case(name=f"bad_indices_{name}", gradients=False,

@@ -173,3 +173,11 @@ def accumulate_many():
 def sigmoid_cross_entropy():
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=feed(uniform(0, 1, 3, 2)),
                                                    logits=feed(3 * normal(3, 2)))
+
+
+@case
+def next_after():
+    x, y = feed(normal(3, 4)), feed(normal(4))
+    return [tf.raw_ops.NextAfter(x1=x, x2=y),
+            tf.raw_ops.NextAfter(x1=feed([1.0, -1.0, 0.0], dtype="float64"),
+                                 x2=tf.constant([2.0, 2.0, -1.0], tf.float64))]

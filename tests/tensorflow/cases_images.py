@@ -289,6 +289,77 @@ for name, options in PLACES.items():
                                                     **options)
 
 
+for name, options in PLACES.items():
+    for size in [(7, 9), (2, 3), (4, 5), (1, 1)]:
+        @case(name=f"resize_bicubic_{name}_{size[0]}", floor=4e-6)
+        def bicubic(options=options, size=size):
+            return tf.raw_ops.ResizeBicubic(images=feed(normal(2, 4, 5, 3)), size=size,
+                                            **options)
+
+
+@case
+def resize_bicubic_of_other_types():
+    x = feed(integers(0, 256, 1, 4, 6, 2, dtype="uint8"))
+    y = feed(normal(1, 3, 4, 2, dtype="float64"))
+    return [tf.image.resize_bicubic(x, (7, 3)), tf.image.resize_bicubic(y, (5, 3))]
+
+
+for method in ["bilinear", "nearest"]:
+    @case(name=f"crop_and_resize_{method}", gradients=method == "bilinear", floor=4e-6)
+    def crop(method=method):
+        boxes = feed([[0.1, 0.15, 0.8, 0.9], [0.7, 0.2, 0.25, 0.95], [-0.3, 0.1, 1.2, 0.7]],
+                     dtype="float32")
+        return [tf.image.crop_and_resize(feed(normal(2, 5, 6, 3)), boxes,
+                                         feed([1, 0, 1], dtype="int32"), size, method=method,
+                                         extrapolation_value=0.5)
+                for size in [(3, 4), (1, 2), (7, 1)]]
+
+
+@case(gradients=False)
+def crop_gradients():
+    boxes, at = feed([[0.1, 0.15, 0.8, 0.9]], dtype="float32"), [0]
+    grads = feed(normal(1, 2, 3, 2))
+    of = dict(grads=grads, boxes=boxes, box_ind=at)
+    f = tf.raw_ops.CropAndResizeGradImage
+    return [f(**of, image_size=[1, 4, 5, 2], T=tf.float32, method="nearest"),
+            f(**of, image_size=[1, 4, 5, 2], T=tf.float64),
+            tf.raw_ops.CropAndResizeGradBoxes(**of, image=feed(integers(0, 9, 1, 4, 5, 2)))]
+
+
+@case(fails="outside [0, batch_size)")
+def crop_of_no_image():
+    return tf.image.crop_and_resize(feed(normal(2, 5, 6, 3)), [[0, 0, 1, 1]],
+                                    feed([2], dtype="int32"), (2, 2))
+
+
+@case(gradients=False)
+def boxes_that_overlap():
+    boxes, scores = feed(uniform(0, 2, 20, 4)), feed(uniform(0, 1, 20), [None])
+    of = dict(boxes=boxes, scores=scores)
+    return [tf.raw_ops.NonMaxSuppression(**of, max_output_size=7, iou_threshold=0.3),
+            tf.image.non_max_suppression(boxes, scores, feed(20, dtype="int32"), 0.2),
+            tf.image.non_max_suppression(boxes, scores, 20, 0.6, score_threshold=0.4),
+            *tf.image.non_max_suppression_padded(boxes, scores, 20, 0.2, 0.3,
+                                                 pad_to_max_output_size=True)]
+
+
+@case(gradients=False)
+def boxes_with_equal_scores():
+    kept = tf.image.non_max_suppression(feed([[0, 0, 1, 1]] * 2 + [[1, 1, 2, 2]], dtype="float32"),
+                                        feed([0.5, 0.5, 0.5], dtype="float32"), 3)
+    return [kept, tf.gather(feed(normal(3, 4)), kept)]
+
+
+for padding in ["SAME", "VALID"]:
+    @case(name=f"patches_{padding.lower()}", gradient_refused="patches of images")
+    def patches(padding=padding):
+        x = feed(normal(2, 6, 7, 2))
+        return [tf.extract_image_patches(x, ksizes=[1, 3, 2, 1], strides=[1, 2, 3, 1],
+                                         rates=[1, 1, 1, 1], padding=padding),
+                tf.extract_image_patches(x, ksizes=[1, 2, 3, 1], strides=[1, 1, 1, 1],
+                                         rates=[1, 2, 2, 1], padding=padding)]
+
+
 @case
 def resize_images_uint8():
     x = feed(integers(0, 256, 2, 8, 6, 3, dtype="uint8"))
