@@ -178,23 +178,27 @@ BILINEAR_GRAD(float)
 BILINEAR_GRAD(double)
 
 /* in: gradient of the resized images (float32), the images; out: their gradient */
-static int kern_bilinear_grad(const struct kernel_args *a)
-{
-    const struct shape *s = &a->out[0]->shape;
-    struct resize_axis axes[2];
-
-    axes_init(a, a->out[0], a->in[0], axes);
-    clear(a->out[0]);
-    if (tensor_elements(a->out[0]) == 0)
-        return 0;
-    if (a->out[0]->dtype == DT_DOUBLE)
-        bilinear_grad_double(axes, s->dim[0], s->dim[3], a->in[0]->data, a->out[0]->data);
-    else if (want_f32(a) == 0)
-        bilinear_grad_float(axes, s->dim[0], s->dim[3], a->in[0]->data, a->out[0]->data);
-    else
-        return ERR_UNSUPPORTED;
-    return 0;
-}
+#define KERN_GRAD(name)                                                                  \
+    static int kern_##name##_grad(const struct kernel_args *a)                           \
+    {                                                                                    \
+        const struct shape *s = &a->out[0]->shape;                                       \
+        struct resize_axis axes[2];                                                      \
+                                                                                         \
+        axes_init(a, a->out[0], a->in[0], axes);                                         \
+        clear(a->out[0]);                                                                \
+        if (tensor_elements(a->out[0]) == 0)                                             \
+            return 0;                                                                    \
+        if (a->out[0]->dtype == DT_DOUBLE)                                               \
+            name##_grad_double(axes, s->dim[0], s->dim[3], a->in[0]->data,               \
+                               a->out[0]->data);                                         \
+        else if (want_f32(a) == 0)                                                       \
+            name##_grad_float(axes, s->dim[0], s->dim[3], a->in[0]->data,                \
+                              a->out[0]->data);                                          \
+        else                                                                             \
+            return ERR_UNSUPPORTED;                                                      \
+        return 0;                                                                        \
+    }
+KERN_GRAD(bilinear)
 
 static int kern_nearest(const struct kernel_args *a)
 {
@@ -384,24 +388,7 @@ static int kern_bicubic(const struct kernel_args *a)
 BICUBIC_GRAD(float)
 BICUBIC_GRAD(double)
 
-/* in: gradient of the resized images (float32), the images; out: their gradient */
-static int kern_bicubic_grad(const struct kernel_args *a)
-{
-    const struct shape *s = &a->out[0]->shape;
-    struct resize_axis axes[2];
-
-    axes_init(a, a->out[0], a->in[0], axes);
-    clear(a->out[0]);
-    if (tensor_elements(a->out[0]) == 0)
-        return 0;
-    if (a->out[0]->dtype == DT_DOUBLE)
-        bicubic_grad_double(axes, s->dim[0], s->dim[3], a->in[0]->data, a->out[0]->data);
-    else if (want_f32(a) == 0)
-        bicubic_grad_float(axes, s->dim[0], s->dim[3], a->in[0]->data, a->out[0]->data);
-    else
-        return ERR_UNSUPPORTED;
-    return 0;
-}
+KERN_GRAD(bicubic)
 
 /* ---- boxes ---- */
 

@@ -109,7 +109,8 @@ int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
         if (strstr(err.msg, "Invalid job id") != NULL)
             (void)snprintf(ret->state, sizeof(ret->state), "over");
         else
-            (void)snprintf(ret->reason, sizeof(ret->reason), "%s", err.msg);
+            (void)snprintf(ret->reason, sizeof(ret->reason), "%.*s",
+                           (int)sizeof(ret->reason) - 1, err.msg);
     } else {
         line = command_last_line(output);
         if (*line == '\0')
