@@ -60,6 +60,7 @@
     X(solve)                                                                             \
     X(space)                                                                             \
     X(sparse)                                                                            \
+    X(sparse_parts)                                                                      \
     X(state)                                                                             \
     X(summaries)                                                                         \
     X(text)                                                                              \

@@ -1,30 +1,13 @@
-/* sparse.c - sparse tensors: the indices of elements, their values and the shape of the dense tensor
- * that has zeros elsewhere.
- *
- * Indices are (n, rank), values (n), the shape (rank). An index out of bounds is an error in every
- * kernel. "In order" is row by row; of equal indices the first one stays first.
+/* sparse.c - sparse tensors: what their operations share, and arithmetic.
  *
  * Gradients after TensorFlow 1.13's python/ops/sparse_grad.py. */
-#include "agent/ops/kernel_parts.h"
-#include "agent/ops/op_rules.h"
+#include "agent/ops/sparse.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- inputs ---- */
-
-/* Three inputs of a kernel, checked. */
-struct sparse {
-    const struct tensor *indices, *values;
-    int64_t n;
-    struct shape dense;
-};
-
-static int64_t index_at(const struct sparse *s, int64_t i, int d)
-{
-    return tensor_int(s->indices, i * s->dense.rank + d);
-}
 
 /* Reads the sizes of a dense tensor, of which it need not have elements. ERR_ARG, ERR_LIMIT. */
 static int read_sizes(const struct kernel_args *a, const struct tensor *t,
@@ -47,9 +30,8 @@ static int read_sizes(const struct kernel_args *a, const struct tensor *t,
     return 0;
 }
 
-/* Reads inputs `indices`, `values` and `shape`; values -1: there are none. */
-static int read_sparse(const struct kernel_args *a, int indices, int values, int shape,
-                       struct sparse *ret)
+int sparse_read(const struct kernel_args *a, int indices, int values, int shape,
+                struct sparse *ret)
 {
     int rc;
 
@@ -59,20 +41,19 @@ static int read_sparse(const struct kernel_args *a, int indices, int values, int
     rc = read_sizes(a, a->in[shape], &ret->dense);
     for (int64_t i = 0; rc == 0 && i < ret->n; i++)
         for (int d = 0; d < ret->dense.rank; d++)
-            if (index_at(ret, i, d) < 0 || index_at(ret, i, d) >= ret->dense.dim[d])
+            if (sparse_index(ret, i, d) < 0 ||
+                sparse_index(ret, i, d) >= ret->dense.dim[d])
                 return err_set(a->err, ERR_ARG,
                                "%s: indices[%lld, %d] = %lld is out of bounds: need 0 <= "
                                "index < %lld",
                                operation_name(a->op), (long long)i, d,
-                               (long long)index_at(ret, i, d),
+                               (long long)sparse_index(ret, i, d),
                                (long long)ret->dense.dim[d]);
     return rc;
 }
 
-/* Merges what is known of the number of elements and of dimensions; -1: not known. values -1:
- * there are none. */
-static int sparse_sizes(const struct shape_args *args, int indices, int values, int shape,
-                        int64_t *ret_n, int64_t *ret_rank)
+int sparse_sizes(const struct shape_args *args, int indices, int values, int shape,
+                 int64_t *ret_n, int64_t *ret_rank)
 {
     const int64_t n = dim_of(&args->in[indices], 0), rank = dim_of(&args->in[indices], 1);
     const int64_t of_values = values >= 0 ? dim_of(&args->in[values], 0) : -1;
@@ -92,14 +73,6 @@ static int sparse_sizes(const struct shape_args *args, int indices, int values, 
 
 /* ---- order ---- */
 
-/* An element and where it stood. */
-struct placed {
-    const int64_t *index; /* [rank] */
-    const char *value;
-    int64_t from;
-    int rank;
-};
-
 static int compare(const void *x, const void *y)
 {
     const struct placed *a = x, *b = y;
@@ -110,7 +83,7 @@ static int compare(const void *x, const void *y)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-static struct placed *placed_new(const struct kernel_args *a, int64_t n)
+struct placed *placed_new(const struct kernel_args *a, int64_t n)
 {
     struct placed *ret = calloc((size_t)n + 1, sizeof(*ret));
 
@@ -120,28 +93,32 @@ static struct placed *placed_new(const struct kernel_args *a, int64_t n)
     return ret;
 }
 
-static void sort(struct placed *elements, int64_t n)
+void placed_sort(struct placed *elements, int64_t n)
 {
     qsort(elements, (size_t)n, sizeof(*elements), compare);
 }
 
-/* The elements in order. NULL: no memory, which is in the error. free(). */
-static struct placed *in_order(const struct kernel_args *a, const struct sparse *s)
+struct placed placed_at(const struct sparse *s, int64_t i)
+{
+    return (struct placed){(const int64_t *)s->indices->data + i * s->dense.rank,
+                           (const char *)s->values->data +
+                               (size_t)i * elem_size(s->values),
+                           i, s->dense.rank};
+}
+
+struct placed *placed_in_order(const struct kernel_args *a, const struct sparse *s)
 {
     struct placed *ret = placed_new(a, s->n);
 
     for (int64_t i = 0; ret != NULL && i < s->n; i++)
-        ret[i] = (struct placed){(const int64_t *)s->indices->data + i * s->dense.rank,
-                                 (const char *)s->values->data +
-                                     (size_t)i * elem_size(s->values),
-                                 i, s->dense.rank};
+        ret[i] = placed_at(s, i);
     if (ret != NULL)
-        sort(ret, s->n);
+        placed_sort(ret, s->n);
     return ret;
 }
 
-static void put_element(const struct placed *e, const struct tensor *indices,
-                        const struct tensor *values, int64_t to)
+void placed_put(const struct placed *e, const struct tensor *indices,
+                const struct tensor *values, int64_t to)
 {
     const size_t size = elem_size(values);
 
@@ -208,7 +185,12 @@ static void add_products(const struct tensor *y, int64_t to, const struct tensor
     }
 }
 
-static int check_type(const struct kernel_args *a)
+void sparse_add(const struct tensor *y, int64_t i, const struct tensor *x, int64_t j)
+{
+    combine(y, i, x, j, COMBINE_ADD);
+}
+
+int sparse_want_number(const struct kernel_args *a)
 {
     const enum dtype t = a->out[0]->dtype;
 
@@ -250,15 +232,15 @@ static int kern_matmul(const struct kernel_args *a)
     const struct tensor *b = a->in[3], *y = a->out[0];
     const int64_t width = y->shape.dim[1], cols = b->shape.dim[1];
     struct sparse x;
-    int rc = check_type(a);
+    int rc = sparse_want_number(a);
 
     if (rc == 0)
-        rc = read_sparse(a, 0, 1, 2, &x);
+        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     clear(y);
     for (int64_t i = 0; i < x.n; i++) {
-        const int64_t row = index_at(&x, i, ta), k = index_at(&x, i, !ta);
+        const int64_t row = sparse_index(&x, i, ta), k = sparse_index(&x, i, !ta);
 
         add_products(y, row * width, x.values, i, b, tb ? k : k * cols, width,
                      tb ? cols : 1);
@@ -315,122 +297,6 @@ GRAD(matmul_grad)
     return output_valid(grad_in[1]) && output_valid(grad_in[3]) ? 0 : -1;
 }
 
-/* ---- the same elements: reshaped, in order ---- */
-
-static int reshape_shape(const struct shape_args *args)
-{
-    int64_t n, rank;
-
-    if (sparse_sizes(args, 0, -1, 1, &n, &rank) != 0)
-        return ERR_SHAPE;
-    args->out[0] = SHAPE(n, dim_of(&args->in[2], 0));
-    args->out[1] = SHAPE(dim_of(&args->in[2], 0));
-    return 0;
-}
-
-/* Reads the new shape, of which one dimension may be -1. */
-static int read_new_shape(const struct kernel_args *a, const struct shape *from,
-                          struct shape *ret)
-{
-    const int64_t n = shape_elements(from);
-    int64_t others = 1;
-    int unknown = -1;
-
-    *ret = SHAPE_SCALAR;
-    if (tensor_elements(a->in[2]) > SHAPE_MAX_RANK)
-        return err_set(a->err, ERR_LIMIT, "%s: %lld dimensions", operation_name(a->op),
-                       (long long)tensor_elements(a->in[2]));
-    for (; ret->rank < tensor_elements(a->in[2]); ret->rank++) {
-        const int64_t size = ret->dim[ret->rank] = tensor_int(a->in[2], ret->rank);
-
-        if (size == -1 && unknown < 0)
-            unknown = ret->rank;
-        else if (size < 0 || __builtin_mul_overflow(others, size, &others))
-            return err_set(a->err, ERR_ARG, "%s: dimension %d of the new shape is %lld",
-                           operation_name(a->op), ret->rank, (long long)size);
-    }
-    if (unknown >= 0 && others > 0)
-        ret->dim[unknown] = n / others;
-    if (unknown >= 0 ? others == 0 || n % others != 0 : n != others)
-        return err_set(a->err, ERR_ARG,
-                       "%s: Input to reshape is a tensor with %lld dense values, but the "
-                       "requested shape has %s%lld",
-                       operation_name(a->op), (long long)n,
-                       unknown >= 0 ? "a multiple of " : "", (long long)others);
-    return 0;
-}
-
-static int kern_reshape(const struct kernel_args *a)
-{
-    struct sparse x;
-    struct shape to;
-    int rc = read_sparse(a, 0, -1, 1, &x);
-
-    if (rc == 0)
-        rc = read_new_shape(a, &x.dense, &to);
-    if (rc != 0)
-        return rc;
-    for (int d = 0; d < to.rank; d++)
-        tensor_set_int(a->out[1], d, to.dim[d]);
-    for (int64_t i = 0; i < x.n; i++) {
-        int64_t at = 0;
-
-        for (int d = 0; d < x.dense.rank; d++)
-            at = at * x.dense.dim[d] + index_at(&x, i, d);
-        for (int d = to.rank - 1; d >= 0; d--) {
-            tensor_set_int(a->out[0], i * to.rank + d, at % to.dim[d]);
-            at /= to.dim[d];
-        }
-    }
-    return 0;
-}
-
-static int reorder_shape(const struct shape_args *args)
-{
-    int64_t n, rank;
-
-    if (sparse_sizes(args, 0, 1, 2, &n, &rank) != 0)
-        return ERR_SHAPE;
-    args->out[0] = SHAPE(n, rank);
-    args->out[1] = SHAPE(n);
-    return 0;
-}
-
-static int kern_reorder(const struct kernel_args *a)
-{
-    struct placed *elements;
-    struct sparse x;
-    int rc = read_sparse(a, 0, 1, 2, &x);
-
-    if (rc != 0)
-        return rc;
-    elements = in_order(a, &x);
-    if (elements == NULL)
-        return ERR_NOMEM;
-    for (int64_t i = 0; i < x.n; i++)
-        put_element(&elements[i], a->out[0], a->out[1], i);
-    free(elements);
-    return 0;
-}
-
-/* The numbers of the elements, put in the same order, say where each came from. */
-GRAD(reorder_grad)
-{
-    struct output indices = input_of(op, 0), n, first, step, places;
-
-    if (!output_valid(grad_out[1]))
-        return 0;
-    n = vector_slice(g, shape_of(g, indices, NULL), 0, 1, "shrink_axis_mask");
-    first = constant_i32(g, 0, "range/start");
-    step = constant_i32(g, 1, "range/delta");
-    places = ternary(g, "Range", first, n, step, "range");
-    places = ternary(g, "SparseReorder", indices, places, input_of(op, 2), NULL);
-    places.index = 1;
-    places = unary(g, "InvertPermutation", places, NULL);
-    grad_in[1] = gather_rows(g, grad_out[1], places);
-    return grad_done(grad_in + 1, 1);
-}
-
 /* ---- sums ---- */
 
 /* Which dimensions are summed over: bits. ERR_ARG. */
@@ -478,10 +344,10 @@ static int kern_reduce_sum(const struct kernel_args *a)
 {
     struct sparse x;
     unsigned axes = 0;
-    int rc = check_type(a);
+    int rc = sparse_want_number(a);
 
     if (rc == 0)
-        rc = read_sparse(a, 0, 1, 2, &x);
+        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc == 0)
         rc = read_axes(a->in[3], x.dense.rank, &axes, a->err);
     if (rc != 0)
@@ -492,8 +358,8 @@ static int kern_reduce_sum(const struct kernel_args *a)
 
         for (int d = 0; d < x.dense.rank; d++)
             if ((axes >> d & 1) == 0)
-                to = to * x.dense.dim[d] + index_at(&x, i, d);
-        combine(a->out[0], to, x.values, i, COMBINE_ADD);
+                to = to * x.dense.dim[d] + sparse_index(&x, i, d);
+        sparse_add(a->out[0], to, x.values, i);
     }
     return 0;
 }
@@ -512,152 +378,6 @@ GRAD(reduce_sum_grad)
     scale = floor_div(g, shape, cast(g, kept, DT_INT64, NULL));
     grad_in[1] = binary(g, "GatherNd", d, floor_div(g, input_of(op, 0), scale), NULL);
     return grad_done(grad_in + 1, 1);
-}
-
-/* ---- rows without elements ---- */
-
-/* The number of elements of each row, [rows]. ERR_ARG, ERR_NOMEM. free(). */
-static int count_rows(const struct tensor *indices, int64_t rows, int64_t **ret,
-                      struct err *err)
-{
-    const int64_t rank = indices->shape.dim[1];
-    int64_t *counts = calloc((size_t)rows + 1, sizeof(*counts));
-
-    *ret = counts;
-    if (counts == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)rows);
-    for (int64_t i = 0; i < indices->shape.dim[0]; i++) {
-        const int64_t row = tensor_int(indices, i * rank);
-
-        if (row < 0 || row >= rows)
-            return err_set(err, ERR_ARG, "indices(%lld, 0) is invalid: %lld >= %lld",
-                           (long long)i, (long long)row, (long long)rows);
-        counts[row]++;
-    }
-    return 0;
-}
-
-static int fill_shape(const struct shape_args *args)
-{
-    const int knows =
-        args->is_planning && args->value[0] != NULL && args->value[2] != NULL;
-    int64_t n, rank, rows = -1, all = -1, *counts = NULL;
-    int rc = 0;
-
-    if (sparse_sizes(args, 0, 1, 2, &n, &rank) != 0)
-        return ERR_SHAPE;
-    if (rank == 0)
-        return err_set(args->err, ERR_SHAPE, "a sparse tensor without rows");
-    if (args->value[2] != NULL && tensor_elements(args->value[2]) > 0)
-        rows = tensor_int(args->value[2], 0);
-    if (rows < -1 || (rows == -1 && args->value[2] != NULL) || rows == INT64_MAX)
-        return err_set(args->err, ERR_ARG, "%lld rows", (long long)rows);
-    if (knows) {
-        rc = count_rows(args->value[0], rows, &counts, args->err);
-        all = n;
-        for (int64_t i = 0; rc == 0 && i < rows; i++)
-            all += counts[i] == 0;
-        free(counts);
-    }
-    args->out[0] = SHAPE(all, rank);
-    args->out[1] = SHAPE(all);
-    args->out[2] = SHAPE(rows);
-    args->out[3] = SHAPE(n);
-    return rc;
-}
-
-/* in: a sparse tensor, default_value; out: its indices and values with an element in each row,
- * the first one of an empty row; which rows were empty; where each element went */
-static int kern_fill_empty_rows(const struct kernel_args *a)
-{
-    const int64_t rows = a->out[2]->shape.dim[0];
-    int64_t *next = NULL, to = 0; /* next: of each row, the place of its next element */
-    struct sparse x;
-    int rc = read_sparse(a, 0, 1, 2, &x);
-
-    if (rc == 0)
-        rc = count_rows(x.indices, rows, &next, a->err);
-    for (int64_t row = 0; rc == 0 && row < rows; row++) {
-        const int64_t count = next[row];
-
-        ((uint8_t *)a->out[2]->data)[row] = count == 0;
-        next[row] = to;
-        if (count == 0) {
-            const int64_t index[SHAPE_MAX_RANK] = {row};
-
-            put_element(&(struct placed){index, a->in[3]->data, 0, x.dense.rank},
-                        a->out[0], a->out[1], to);
-        }
-        to += count > 0 ? count : 1;
-    }
-    for (int64_t i = 0; rc == 0 && i < x.n; i++) {
-        const int64_t place = next[index_at(&x, i, 0)]++;
-        const struct placed e = {(const int64_t *)x.indices->data + i * x.dense.rank,
-                                 (const char *)x.values->data +
-                                     (size_t)i * elem_size(x.values),
-                                 i, x.dense.rank};
-
-        put_element(&e, a->out[0], a->out[1], place);
-        tensor_set_int(a->out[3], i, place);
-    }
-    free(next);
-    return rc;
-}
-
-static int fill_grad_shape(const struct shape_args *args)
-{
-    args->out[0] = SHAPE(dim_of(&args->in[0], 0));
-    args->out[1] = SHAPE_SCALAR;
-    return 0;
-}
-
-/* in: reverse_index_map, grad_values; out: the gradients of the values that were there, and the
- * sum of the others */
-static int kern_fill_grad(const struct kernel_args *a)
-{
-    const struct tensor *map = a->in[0], *grad = a->in[1];
-    const int64_t n = tensor_elements(map), all = tensor_elements(grad);
-    unsigned char *is_there;
-    int rc = check_type(a);
-
-    if (rc != 0)
-        return rc;
-    is_there = calloc((size_t)all + 1, 1);
-    if (is_there == NULL)
-        return err_set(a->err, ERR_NOMEM, "%s: no memory for %lld elements",
-                       operation_name(a->op), (long long)all);
-    clear(a->out[0]);
-    clear(a->out[1]);
-    for (int64_t i = 0; rc == 0 && i < n; i++) {
-        const int64_t from = tensor_int(map, i);
-
-        if (from < 0 || from >= all) {
-            rc = err_set(a->err, ERR_ARG,
-                         "%s: Elements in reverse index must be in [0, %lld) but got "
-                         "%lld",
-                         operation_name(a->op), (long long)all, (long long)from);
-            break;
-        }
-        combine(a->out[0], i, grad, from, COMBINE_ADD);
-        is_there[from] = 1;
-    }
-    for (int64_t i = 0; rc == 0 && i < all; i++)
-        if (!is_there[i])
-            combine(a->out[1], 0, grad, i, COMBINE_ADD);
-    free(is_there);
-    return rc;
-}
-
-GRAD(fill_grad)
-{
-    struct output d;
-
-    if (!output_valid(grad_out[1]))
-        return 0;
-    d = binary(g, "SparseFillEmptyRowsGrad", output_of(op, 3), grad_out[1], NULL);
-    grad_in[1] = d;
-    grad_in[3] = (struct output){d.op, 1};
-    return output_valid(d) ? 0 : -1;
 }
 
 /* ---- softmax ---- */
@@ -704,11 +424,11 @@ static int kern_softmax_of_rows(const struct kernel_args *a)
 {
     struct placed *elements;
     struct sparse x;
-    int rc = read_sparse(a, 0, 1, 2, &x);
+    int rc = sparse_read(a, 0, 1, 2, &x);
 
     if (rc != 0)
         return rc;
-    elements = in_order(a, &x);
+    elements = placed_in_order(a, &x);
     if (elements == NULL)
         return ERR_NOMEM;
     for (int64_t i = 0, end; i < x.n; i = end) {
@@ -749,232 +469,6 @@ GRAD(softmax_grad)
     return grad_done(grad_in + 1, 1);
 }
 
-/* ---- several tensors, and parts of one ---- */
-
-/* inputs: n indices, n values, n shapes */
-static int concat_shape(const struct shape_args *args)
-{
-    const int n = args->n_in / 3;
-    int64_t all = 0, rank = -1;
-
-    for (int i = 0; i < n; i++) {
-        int64_t elements, dims;
-
-        if (want_rank(args, i, 2) != 0 || want_rank(args, n + i, 1) != 0 ||
-            want_rank(args, 2 * n + i, 1) != 0 ||
-            sparse_sizes(args, i, n + i, 2 * n + i, &elements, &dims) != 0)
-            return ERR_SHAPE;
-        if (rank >= 0 && dims >= 0 && dims != rank)
-            return err_set(args->err, ERR_SHAPE,
-                           "sparse tensors of %lld and %lld dimensions", (long long)rank,
-                           (long long)dims);
-        rank = rank < 0 ? dims : rank;
-        all = all < 0 || elements < 0 ? -1 : all + elements;
-    }
-    args->out[0] = SHAPE(all, rank);
-    args->out[1] = SHAPE(all);
-    args->out[2] = SHAPE(rank);
-    return 0;
-}
-
-/* Checks that x fits to `whole` but along the axis, where its size is added. */
-static int add_part(const struct kernel_args *a, struct shape *whole,
-                    const struct shape *x, int axis)
-{
-    for (int d = 0; d < x->rank; d++)
-        if (d != axis && x->dim[d] != whole->dim[d])
-            return err_set(a->err, ERR_ARG,
-                           "%s: Concat dimensions must match: expected %lld but got %lld "
-                           "for dimension %d",
-                           operation_name(a->op), (long long)whole->dim[d],
-                           (long long)x->dim[d], d);
-    if (__builtin_add_overflow(whole->dim[axis], x->dim[axis], &whole->dim[axis]))
-        return err_set(a->err, ERR_LIMIT, "%s: a dimension above 2^63",
-                       operation_name(a->op));
-    return 0;
-}
-
-static int kern_concat_sparse(const struct kernel_args *a)
-{
-    const int n = a->n_in / 3, rank = (int)tensor_elements(a->out[2]);
-    const int64_t all = tensor_elements(a->out[1]);
-    const int64_t concat_dim = attr_int(a->op, "concat_dim");
-    const int axis = positive_axis(concat_dim, rank);
-    int64_t *indices, to = 0; /* indices: those of all, moved */
-    struct placed *elements;
-    struct shape whole = {0};
-    int rc = 0;
-
-    if (axis < 0 || axis >= rank)
-        return err_set(a->err, ERR_ARG,
-                       "%s: Concat dimension must be in range [%d, %d), got %lld",
-                       operation_name(a->op), -rank, rank, (long long)concat_dim);
-    indices = calloc((size_t)(all * rank) + 1, sizeof(*indices));
-    elements = placed_new(a, all);
-    if (indices == NULL || elements == NULL)
-        rc = err_set(a->err, ERR_NOMEM, "%s: no memory for %lld elements",
-                     operation_name(a->op), (long long)all);
-    for (int k = 0; rc == 0 && k < n; k++) {
-        struct sparse x;
-
-        rc = read_sparse(a, k, n + k, 2 * n + k, &x);
-        if (rc == 0 && k == 0) {
-            whole = x.dense;
-            whole.dim[axis] = 0;
-        }
-        for (int64_t i = 0; rc == 0 && i < x.n; i++, to++) {
-            int64_t *at = indices + to * rank;
-
-            for (int d = 0; d < rank; d++)
-                at[d] = index_at(&x, i, d) + (d == axis ? whole.dim[axis] : 0);
-            elements[to] = (struct placed){
-                at, (const char *)x.values->data + (size_t)i * elem_size(x.values), to,
-                rank};
-        }
-        if (rc == 0)
-            rc = add_part(a, &whole, &x.dense, axis);
-    }
-    if (rc == 0)
-        sort(elements, all);
-    for (int64_t i = 0; rc == 0 && i < all; i++)
-        put_element(&elements[i], a->out[0], a->out[1], i);
-    for (int d = 0; rc == 0 && d < rank; d++)
-        tensor_set_int(a->out[2], d, whole.dim[d]);
-    free(indices);
-    free(elements);
-    return rc;
-}
-
-/* Whether element i of the indices is in a slice. */
-static int is_inside(const struct tensor *indices, int64_t i, const struct tensor *start,
-                     const struct tensor *size)
-{
-    const int64_t rank = tensor_elements(start);
-
-    for (int64_t d = 0; d < rank; d++) {
-        const int64_t x = tensor_int(indices, i * rank + d), from = tensor_int(start, d);
-
-        if (x < from || x - from >= tensor_int(size, d))
-            return 0;
-    }
-    return 1;
-}
-
-static int slice_shape(const struct shape_args *args)
-{
-    const struct tensor *const *v = args->value;
-    const int knows = args->is_planning && v[0] != NULL && v[3] != NULL && v[4] != NULL;
-    int64_t n, rank, kept = knows ? 0 : -1;
-
-    if (sparse_sizes(args, 0, 1, 2, &n, &rank) != 0)
-        return ERR_SHAPE;
-    for (int i = 3; i < 5; i++)
-        if (rank >= 0 && dim_of(&args->in[i], 0) >= 0 && dim_of(&args->in[i], 0) != rank)
-            return err_set(args->err, ERR_SHAPE, "a slice %s of %lld dimensions",
-                           shape_text(&args->in[i]), (long long)rank);
-    for (int i = 3; i < 5; i++)
-        for (int64_t d = 0; v[i] != NULL && d < tensor_elements(v[i]); d++)
-            if (tensor_int(v[i], d) < 0)
-                return err_set(args->err, ERR_ARG, "a %s of %lld",
-                               i == 3 ? "start" : "size", (long long)tensor_int(v[i], d));
-    for (int64_t i = 0; knows && i < n; i++)
-        kept += is_inside(v[0], i, v[3], v[4]);
-    args->out[0] = SHAPE(kept, rank);
-    args->out[1] = SHAPE(kept);
-    args->out[2] = SHAPE(rank);
-    return 0;
-}
-
-/* in: a sparse tensor, start, size; what lies beyond the tensor is cut off */
-static int kern_slice_sparse(const struct kernel_args *a)
-{
-    const struct tensor *start = a->in[3], *size = a->in[4];
-    const size_t bytes = elem_size(a->in[1]);
-    struct sparse x;
-    int64_t to = 0;
-    int rc = read_sparse(a, 0, 1, 2, &x);
-
-    if (rc != 0)
-        return rc;
-    for (int d = 0; d < x.dense.rank; d++) {
-        const int64_t left = x.dense.dim[d] - tensor_int(start, d);
-        const int64_t most = left > 0 ? left : 0, wanted = tensor_int(size, d);
-
-        tensor_set_int(a->out[2], d, wanted < most ? wanted : most);
-    }
-    for (int64_t i = 0; i < x.n; i++) {
-        if (!is_inside(x.indices, i, start, size))
-            continue;
-        for (int d = 0; d < x.dense.rank; d++)
-            tensor_set_int(a->out[0], to * x.dense.rank + d,
-                           index_at(&x, i, d) - tensor_int(start, d));
-        memcpy((char *)a->out[1]->data + (size_t)to * bytes,
-               (const char *)x.values->data + (size_t)i * bytes, bytes);
-        to++;
-    }
-    return 0;
-}
-
-static int slice_grad_shape(const struct shape_args *args)
-{
-    const int64_t rank = dim_of(&args->in[1], 1), n = dim_of(&args->in[0], 0);
-
-    if ((rank >= 0 && dim_of(&args->in[2], 0) >= 0 && rank != dim_of(&args->in[2], 0)) ||
-        (rank >= 0 && dim_of(&args->in[3], 1) >= 0 && rank != dim_of(&args->in[3], 1)) ||
-        (n >= 0 && dim_of(&args->in[3], 0) >= 0 && n != dim_of(&args->in[3], 0)))
-        return err_set(args->err, ERR_SHAPE,
-                       "gradients %s of a slice of indices %s, start %s, indices %s",
-                       shape_text(&args->in[0]), shape_text(&args->in[1]),
-                       shape_text(&args->in[2]), shape_text(&args->in[3]));
-    args->out[0] = SHAPE(dim_of(&args->in[1], 0));
-    return 0;
-}
-
-/* in: backprop_val_grad, input_indices, input_start, output_indices, which are some of the input
- * indices in the same order, moved */
-static int kern_slice_grad(const struct kernel_args *a)
-{
-    const struct tensor *grad = a->in[0], *from = a->in[1], *start = a->in[2],
-                        *to = a->in[3];
-    const int64_t n = from->shape.dim[0], rank = from->shape.dim[1],
-                  kept = tensor_elements(grad);
-    int64_t k = 0;
-
-    if (check_type(a) != 0)
-        return ERR_UNSUPPORTED;
-    clear(a->out[0]);
-    for (int64_t i = 0; i < n && k < kept; i++) {
-        int is_kept = 1;
-
-        for (int64_t d = 0; d < rank; d++)
-            is_kept &=
-                (uint64_t)tensor_int(from, i * rank + d) ==
-                (uint64_t)tensor_int(to, k * rank + d) + (uint64_t)tensor_int(start, d);
-        if (is_kept)
-            combine(a->out[0], i, grad, k++, COMBINE_ADD);
-    }
-    if (k < kept)
-        return err_set(a->err, ERR_ARG,
-                       "%s: Elements of backprop_val_grad aren't all propagated",
-                       operation_name(a->op));
-    return 0;
-}
-
-GRAD(slice_grad)
-{
-    struct op_builder *b;
-
-    if (!output_valid(grad_out[1]))
-        return 0;
-    b = op_begin(g, "SparseSliceGrad", NULL);
-    op_input(b, grad_out[1]);
-    op_input(b, input_of(op, 0));
-    op_input(b, input_of(op, 3));
-    op_input(b, output_of(op, 0));
-    grad_in[1] = (struct output){op_finish(b), 0};
-    return grad_done(grad_in + 1, 1);
-}
-
 /* ---- with a dense tensor ---- */
 
 static int cwise_shape(const struct shape_args *args)
@@ -994,7 +488,7 @@ static int64_t element_under(const struct sparse *x, int64_t i, const struct sha
     int64_t at = 0;
 
     for (int d = 0; d < dense->rank; d++)
-        at = at * dense->dim[d] + (dense->dim[d] == 1 ? 0 : index_at(x, i, more + d));
+        at = at * dense->dim[d] + (dense->dim[d] == 1 ? 0 : sparse_index(x, i, more + d));
     return at;
 }
 
@@ -1005,10 +499,10 @@ static int cwise(const struct kernel_args *a, enum combine how)
     const size_t bytes = tensor_bytes(out);
     struct shape both;
     struct sparse x;
-    int rc = check_type(a);
+    int rc = sparse_want_number(a);
 
     if (rc == 0)
-        rc = read_sparse(a, 0, 1, 2, &x);
+        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     if (shape_broadcast(&x.dense, &y->shape, &both) != 0 || !shape_equal(&both, &x.dense))
@@ -1085,10 +579,10 @@ static int kern_dense_add(const struct kernel_args *a)
     const struct tensor *y = a->in[3], *out = a->out[0];
     const size_t bytes = tensor_bytes(out);
     struct sparse x;
-    int rc = check_type(a);
+    int rc = sparse_want_number(a);
 
     if (rc == 0)
-        rc = read_sparse(a, 0, 1, 2, &x);
+        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     if (!shape_equal(&x.dense, &y->shape))
@@ -1099,7 +593,7 @@ static int kern_dense_add(const struct kernel_args *a)
     if (bytes > 0)
         memcpy(out->data, y->data, bytes);
     for (int64_t i = 0; i < x.n; i++)
-        combine(out, element_under(&x, i, &x.dense), x.values, i, COMBINE_ADD);
+        sparse_add(out, element_under(&x, i, &x.dense), x.values, i);
     return 0;
 }
 
@@ -1220,42 +714,13 @@ static const struct op_def rows[] = {
      "a_indices:Tindices, a_values:T, a_shape:int64, b:T -> product:T; T:number_type, "
      "Tindices:index_type=int64, adjoint_a:bool=false, adjoint_b:bool=false",
      .ranks = "2112", .sized_by = "a_shape"},
-    {"SparseReshape", OP_NO_GRADIENT, reshape_shape, NULL, CALL(kern_reshape),
-     "input_indices:int64, input_shape:int64, new_shape:int64 -> output_indices:int64, "
-     "output_shape:int64",
-     .ranks = "211"},
-    {"SparseReorder", 0, reorder_shape, reorder_grad, CALL(kern_reorder),
-     "input_indices:int64, input_values:T, input_shape:int64 -> output_indices:int64, "
-     "output_values:T; T:type",
-     .ranks = "211"},
     {"SparseReduceSum", 0, reduce_shape, reduce_sum_grad, CALL(kern_reduce_sum),
      "input_indices:int64, input_values:T, input_shape:int64, reduction_axes:int32 -> "
      "output:T; keep_dims:bool=false, T:number_type",
      .ranks = "211", .sized_by = "input_shape reduction_axes"},
-    {"SparseFillEmptyRows", 0, fill_shape, fill_grad, CALL(kern_fill_empty_rows),
-     "indices:int64, values:T, dense_shape:int64, default_value:T -> "
-     "output_indices:int64, output_values:T, empty_row_indicator:bool, "
-     "reverse_index_map:int64; T:type",
-     .ranks = "2110", .sized_by = "indices dense_shape"},
-    {"SparseFillEmptyRowsGrad", OP_NO_GRADIENT, fill_grad_shape, NULL,
-     CALL(kern_fill_grad),
-     "reverse_index_map:int64, grad_values:T -> d_values:T, d_default_value:T; "
-     "T:number_type",
-     .ranks = "11"},
     {"SparseSoftmax", OP_LIBM, softmax_shape, softmax_grad, CALL(kern_softmax_of_rows),
      "sp_indices:int64, sp_values:T, sp_shape:int64 -> output:T; T:float_type",
      .ranks = "211"},
-    {"SparseConcat", OP_NO_GRADIENT, concat_shape, NULL, CALL(kern_concat_sparse),
-     "indices:N*int64, values:N*T, shapes:N*int64 -> output_indices:int64, "
-     "output_values:T, output_shape:int64; concat_dim:int, N:int, T:type"},
-    {"SparseSlice", 0, slice_shape, slice_grad, CALL(kern_slice_sparse),
-     "indices:int64, values:T, shape:int64, start:int64, size:int64 -> "
-     "output_indices:int64, output_values:T, output_shape:int64; T:type",
-     .ranks = "21111", .sized_by = "indices start size"},
-    {"SparseSliceGrad", OP_NO_GRADIENT, slice_grad_shape, NULL, CALL(kern_slice_grad),
-     "backprop_val_grad:T, input_indices:int64, input_start:int64, "
-     "output_indices:int64 -> val_grad:T; T:number_type",
-     .ranks = "1212"},
     CWISE("SparseDenseCwiseAdd", grad_missing, kern_cwise_add),
     CWISE("SparseDenseCwiseMul", cwise_mul_grad, kern_cwise_mul),
     {"SparseTensorDenseAdd", 0, dense_add_shape, dense_add_grad, CALL(kern_dense_add),
