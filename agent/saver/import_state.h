@@ -1,5 +1,6 @@
 /* import_state.h - the state of an import; private to agent/saver.
  *
+ *     old_stacks.c          stacks of the first TensorFlow as those of today
  *     inline.c              nodes that call functions to those of the functions
  *     import_nodes.c        NodeDefs to operations, each after its inputs
  *     import_collections.c  collections, including variables
@@ -72,6 +73,8 @@ enum { IMPORT_MAX_INPUTS = 65536 }; /* of a node or a function */
 
 /* The file's own definition of an op; NULL if it has none. */
 const Tf__OpDef *import_listed(const struct import *im, const char *type);
+/* Changes `defs`: Stack, StackPush, StackPop and StackClose to StackV2 and the others. */
+int import_old_stacks(struct import *im);
 /* Builds an operation for every node. */
 int import_nodes(struct import *im);
 int import_collections(struct import *im);

@@ -72,6 +72,8 @@ static int import(struct import *im, const void *data, size_t len_bytes)
         im->producer = im->meta->graph_def->versions->producer;
     rc = inline_functions(im);
     if (rc == 0)
+        rc = import_old_stacks(im);
+    if (rc == 0)
         rc = import_nodes(im);
     if (rc == 0)
         rc = import_collections(im);

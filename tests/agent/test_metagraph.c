@@ -791,6 +791,39 @@ START_TEST(unknown_ops_that_say_more)
 }
 END_TEST
 
+/* Only what takes a stack's handle is changed with it; tests/tensorflow runs such stacks. */
+START_TEST(old_stacks_become_new_ones)
+{
+    struct graph *g = graph_new();
+    struct err err;
+    struct hand h;
+    Tf__NodeDef *n;
+
+    hand_init(&h, 10);
+    hand_placeholder(&h,
+                     "Stack/max_size");   /* the name that the stack's size would have */
+    n = hand_node(&h, "StackPop", "pop"); /* before what it pops from */
+    hand_input(&h, n, "passed");
+    hand_type(&h, n, "elem_type");
+    n = hand_node(&h, "RefIdentity", "passed");
+    hand_input(&h, n, "s");
+    hand_type(&h, n, "T");
+    n = hand_node(&h, "Stack", "s");
+    hand_type(&h, n, "elem_type");
+    n = hand_node(&h, "StackPop", "other");
+    hand_input(&h, n, "Stack/max_size");
+    hand_type(&h, n, "elem_type");
+    ck_assert_msg(hand_import(&h, g, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(operation_type(graph_operation(g, "s")), "StackV2");
+    ck_assert_str_eq(operation_name(operation_input(graph_operation(g, "s"), 0).op),
+                     "Stack/max_size_1");
+    ck_assert_str_eq(operation_type(graph_operation(g, "passed")), "Identity");
+    ck_assert_str_eq(operation_type(graph_operation(g, "pop")), "StackPopV2");
+    ck_assert_str_eq(operation_type(graph_operation(g, "other")), "StackPop");
+    graph_free(g);
+}
+END_TEST
+
 /* Types and dilations that no kernel has: only a run that needs such a node fails. */
 START_TEST(types_that_we_lack)
 {
@@ -1120,6 +1153,7 @@ static Suite *make_suite(void)
     tcase_add_test(others, functions_and_signatures_are_kept);
     tcase_add_test(others, attributes_that_we_lack);
     tcase_add_test(others, unknown_ops_that_say_more);
+    tcase_add_test(others, old_stacks_become_new_ones);
     tcase_add_test(others, types_that_we_lack);
     tcase_add_test(others, a_name_alone_makes_no_op_of_ours);
     tcase_add_test(others, collections_may_name_what_is_not_there);

@@ -240,3 +240,24 @@ def a_function_that_writes():
 
     steps(write(x).op, 3)
     return tf.identity(x)
+
+
+@case(gradients=False)
+def gradients_by_old_stacks():
+    """A loop's values are kept as TensorFlow 1.0 kept them."""
+    from tensorflow.python.ops import gen_data_flow_ops as ops
+    names = ["stack_v2", "stack_push_v2", "stack_pop_v2"]
+    new = [getattr(ops, name) for name in names]
+    ops.stack_v2 = lambda max_size, elem_type, name=None: ops._stack(elem_type, name=name)
+    ops.stack_push_v2, ops.stack_pop_v2 = ops.stack_push, ops.stack_pop
+    try:
+        x, w = feed(normal(3, 2)), feed(normal(2, 2))
+        y = tf.while_loop(lambda i, h: i < 4,
+                          lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w))), [0, x])[1]
+        grads = tf.gradients(tf.reduce_sum(y), [x, w])
+    finally:
+        for name, f in zip(names, new):
+            setattr(ops, name, f)
+    assert {"Stack", "StackPush", "StackPop", "RefEnter"} <= {
+        op.type for op in tf.get_default_graph().get_operations()}
+    return [y, *grads]
