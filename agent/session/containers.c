@@ -24,6 +24,7 @@ struct container {
     /* of a tensor array: */
     struct shape shape; /* of each element; unknown sizes are -1 */
     int is_dynamic, clears, adds, is_closed;
+    int is_even; /* all elements have one shape: that of the first that is written */
     /* index of the array whose gradients this one holds; -1: none */
     int of;
     /* name of these gradients; one array can have several sets of gradients */
@@ -243,6 +244,8 @@ static int write_element(struct call *q, int64_t at, const struct contained *val
             (long long)at, shape_text(&shape), shape_text(&x->shape));
     if (at >= INT32_MAX)
         return fail(q, ERR_LIMIT, "index %lld", (long long)at);
+    if (x->is_even)
+        x->shape = shape;
     rc = resize(q->c, q->op, x, at + 1, q->err);
     if (rc != 0)
         return rc;
@@ -442,6 +445,7 @@ static int array_new(struct call *q)
     x.shape = operation_attr(op, "element_shape")->shape;
     x.is_dynamic = (int)operation_attr(op, "dynamic_size")->i;
     x.clears = (int)operation_attr(op, "clear_after_read")->i;
+    x.is_even = (int)operation_attr(op, "identical_element_shapes")->i;
     if (rc == 0)
         rc = add(q->c, op, x, n, &q->ret[0].handle, q->err);
     return rc == 0 ? give_flow(q, 1) : rc;

@@ -181,6 +181,14 @@ def arrays_are_cut_and_joined():
 
 
 @case(gradients=False)
+def elements_that_nothing_writes():
+    """As dynamic_rnn leaves behind the longest sequence: zeros of the shape that others have."""
+    x = feed(normal(2, 3), shape=[None, 3])
+    y = tf.TensorArray(tf.float32, size=4, element_shape=[None, 3]).write(1, x).stack()
+    return [y, tf.gradients(y * y, x)[0]]
+
+
+@case(gradients=False)
 def lists_are_values():
     raw = tf.raw_ops
     of = {"element_shape": [2], "element_dtype": tf.float32}
