@@ -26,10 +26,11 @@ struct session {
     /* for runs with loops or staged operations */
     struct schedule *schedules[MAX_SCHEDULES];
     int n_schedules;
+    /* NULL: the graph has no variables of strings */
+    struct string_feeds *string_feeds;
     int n_seen;           /* look_at_new looked at this many operations of the graph */
     int has_staged;       /* no plan can run one of them */
     int has_sized;        /* values decide sizes of one of them */
-    int has_strings;      /* one of them is a variable of strings */
     unsigned char *known; /* [n_seen] by operation: plan_knows */
     int is_staged; /* a run in stages, which has checked its arguments, is under way */
     int64_t max_iterations;
@@ -72,6 +73,7 @@ void session_free(struct session *s)
         plan_free(s->plans[i]);
     for (int i = 0; i < s->n_schedules; i++)
         schedule_free(s->schedules[i]);
+    string_feeds_free(s->string_feeds);
     var_store_free(s->vars);
     free(s->known);
     free(s->buffer);
@@ -407,7 +409,8 @@ static void look_at_new(struct session *s)
 
         s->known[s->n_seen] = (unsigned char)plan_knows(s->known, op);
         s->has_sized |= operation_def(op)->sized_by != NULL;
-        s->has_strings |= is_string_variable(op);
+        if (s->string_feeds == NULL && is_string_variable(op))
+            s->string_feeds = string_feeds_new(s->graph, s->vars);
         s->has_staged |= stages_cut_at(op, s->known) || operation_is(op, "NextIteration");
     }
 }
@@ -424,20 +427,6 @@ static int has_staged(struct session *s, const struct run_args *args)
                     operation_graph(args->feeds[i].output.op) == s->graph &&
                     s->known[operation_id(args->feeds[i].output.op)];
     return s->has_staged || replaces;
-}
-
-static int schedule_fits(const struct schedule *sc, const struct run_args *args)
-{
-    int same = sc->n_given == args->n_feeds && sc->n_wanted == args->n_fetches &&
-               sc->n_targets == args->n_targets;
-
-    for (size_t i = 0; same && i < args->n_feeds; i++)
-        same = output_same(sc->given[i], args->feeds[i].output);
-    for (size_t i = 0; same && i < args->n_fetches; i++)
-        same = output_same(sc->wanted[i], args->fetches[i]);
-    for (size_t i = 0; same && i < args->n_targets; i++)
-        same = sc->targets[i] == args->targets[i];
-    return same;
 }
 
 static void keep_schedule(struct session *s, struct schedule *sc)
@@ -457,29 +446,21 @@ static void keep_schedule(struct session *s, struct schedule *sc)
 static int ready_schedule(struct session *s, const struct run_args *args,
                           struct schedule **ret, struct err *err)
 {
-    struct output *given;
+    struct arena own = ARENA_ZERO;
     int rc;
 
     *ret = NULL;
     for (int i = 0; i < s->n_schedules && *ret == NULL; i++)
-        if (schedule_fits(s->schedules[i], args))
+        if (run_is_of_kind(&s->schedules[i]->kind, args))
             *ret = s->schedules[i];
     if (*ret == NULL) {
         rc = check_args(s, args, err);
         if (rc < 0)
             return rc;
-        given = xcalloc(args->n_feeds + 1, sizeof(*given));
-        for (size_t i = 0; i < args->n_feeds; i++)
-            given[i] = args->feeds[i].output;
         const struct schedule_query q = {.graph = s->graph,
-                                         .given = given,
-                                         .n_given = args->n_feeds,
-                                         .wanted = args->fetches,
-                                         .n_wanted = args->n_fetches,
-                                         .targets = args->targets,
-                                         .n_targets = args->n_targets};
+                                         .kind = run_kind_of(args, &own)};
         rc = schedule_build(ret, &q, err);
-        free(given);
+        arena_done(&own);
         if (rc < 0)
             return rc;
         keep_schedule(s, *ret);
@@ -643,14 +624,14 @@ int session_run(struct session *s, const struct run_args *args, struct tensor *r
     int rc;
 
     look_at_new(s);
-    if (!s->has_strings)
+    if (s->string_feeds == NULL)
         return run_fed(s, args, ret, err);
     rc = check_args(s, args, err);
     if (rc == 0)
         rc = var_store_place(s->vars, err);
     if (rc < 0)
         return rc;
-    rc = string_feeds_add(&more, args, s->graph, s->vars, err);
+    rc = string_feeds_add(s->string_feeds, &more, args, err);
     if (rc == 0)
         rc = run_fed(s, &more, ret, err);
     string_feeds_done(&more, args);

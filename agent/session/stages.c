@@ -90,7 +90,7 @@ static int is_given(const struct builder *b, struct output x)
 {
     const int k = find_slot(b, x);
 
-    return k >= 0 && (size_t)k < b->sc->n_given;
+    return k >= 0 && (size_t)k < b->sc->kind.n_given;
 }
 
 /* Whether all outputs are fed, so that nothing needs to run. */
@@ -188,7 +188,7 @@ static int is_inside(const struct builder *b, const struct operation *op)
     if (operation_is(op, "NextIteration") || operation_is(op, "LoopCond"))
         return !(b->query->of_loop != NULL && b->wanted[operation_id(op)]);
     if (loop_is_enter(op))
-        return !loop_is_transparent(op, b->query->given, b->query->n_given);
+        return !loop_is_transparent(op, b->query->kind.given, b->query->kind.n_given);
     return loop_is_merge(op);
 }
 
@@ -214,13 +214,13 @@ static int check_given(struct builder *b)
 {
     for (const struct while_loop *l = b->loops; l != NULL && b->query->of_loop == NULL;
          l = l->next)
-        for (size_t i = 0; i < b->sc->n_given; i++)
-            if (l->inside[operation_id(b->sc->given[i].op)] &&
-                !b->seen[operation_id(b->sc->given[i].op)] &&
-                operation_n_inputs(b->sc->given[i].op) > 0)
+        for (size_t i = 0; i < b->sc->kind.n_given; i++)
+            if (l->inside[operation_id(b->sc->kind.given[i].op)] &&
+                !b->seen[operation_id(b->sc->kind.given[i].op)] &&
+                operation_n_inputs(b->sc->kind.given[i].op) > 0)
                 return err_set(b->err, ERR_ARG,
                                "%s is inside of the loop '%s': it cannot be fed",
-                               operation_name(b->sc->given[i].op), l->frame);
+                               operation_name(b->sc->kind.given[i].op), l->frame);
     return 0;
 }
 
@@ -228,10 +228,10 @@ static int discover(struct builder *b)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < b->sc->n_wanted; i++)
-        push_need(b, b->sc->wanted[i]);
-    for (size_t i = 0; i < b->sc->n_targets; i++)
-        push(b, b->sc->targets[i]);
+    for (size_t i = 0; i < b->sc->kind.n_wanted; i++)
+        push_need(b, b->sc->kind.wanted[i]);
+    for (size_t i = 0; i < b->sc->kind.n_targets; i++)
+        push(b, b->sc->kind.targets[i]);
     while (rc == 0 && b->n_todo > 0)
         rc = visit(b, graph_operation_at(b->graph, b->todo[--b->n_todo]));
     return rc == 0 ? check_given(b) : rc;
@@ -462,7 +462,7 @@ static int take(struct builder *b, struct output x, int at)
     if (x.index < 0 && is_whole(b, op))
         return -1;
     k = slot(b, x);
-    if ((size_t)k < b->sc->n_given || b->unit_of[operation_id(op)] > 0)
+    if ((size_t)k < b->sc->kind.n_given || b->unit_of[operation_id(op)] > 0)
         return k;
     if (!is_light(b, op))
         at = b->stage[operation_id(op)];
@@ -546,7 +546,7 @@ static void plan_needs(struct builder *b, int at, struct output x)
 
     if (x.index < 0 && is_whole(b, x.op)) {
         feed(b, s, x);
-    } else if ((k >= 0 && (size_t)k < b->sc->n_given) || b->unit_of[id] > 0) {
+    } else if ((k >= 0 && (size_t)k < b->sc->kind.n_given) || b->unit_of[id] > 0) {
         feed(b, s, x);
     } else if (b->stage[id] < at && !is_light(b, x.op)) {
         feed(b, s, x);
@@ -601,11 +601,11 @@ static void place_targets(struct builder *b)
 {
     const struct schedule *sc = b->sc;
 
-    for (size_t i = 0; i < sc->n_targets; i++)
-        if (b->unit_of[operation_id(sc->targets[i])] == 0 &&
-            b->stage[operation_id(sc->targets[i])] < sc->n_stages - 1)
-            (void)take(b, (struct output){sc->targets[i], -1},
-                       b->stage[operation_id(sc->targets[i])]);
+    for (size_t i = 0; i < sc->kind.n_targets; i++)
+        if (b->unit_of[operation_id(sc->kind.targets[i])] == 0 &&
+            b->stage[operation_id(sc->kind.targets[i])] < sc->n_stages - 1)
+            (void)take(b, (struct output){sc->kind.targets[i], -1},
+                       b->stage[operation_id(sc->kind.targets[i])]);
 }
 
 static void fill_last(struct builder *b)
@@ -613,14 +613,15 @@ static void fill_last(struct builder *b)
     struct schedule *sc = b->sc;
     struct stage *s = &sc->stages[sc->n_stages - 1];
 
-    s->fetches = sc->wanted;
-    s->n_fetches = (int)sc->n_wanted;
-    s->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->n_targets);
-    for (size_t i = 0; i < sc->n_targets; i++) {
-        const int id = operation_id(sc->targets[i]);
+    s->fetches = arena_memdup(&sc->arena, sc->kind.wanted,
+                              sc->kind.n_wanted * sizeof(*s->fetches));
+    s->n_fetches = (int)sc->kind.n_wanted;
+    s->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->kind.n_targets);
+    for (size_t i = 0; i < sc->kind.n_targets; i++) {
+        const int id = operation_id(sc->kind.targets[i]);
 
         if (b->unit_of[id] == 0 && b->stage[id] == sc->n_stages - 1)
-            s->targets[s->n_targets++] = sc->targets[i];
+            s->targets[s->n_targets++] = sc->kind.targets[i];
     }
 }
 
@@ -672,14 +673,14 @@ static void find_handles(struct builder *b)
     struct schedule *sc = b->sc;
 
     sc->same_handle = ARENA_ARRAY(&sc->arena, int, sc->n_slots + 1);
-    sc->wanted_handle = ARENA_ARRAY(&sc->arena, int, sc->n_wanted + 1);
+    sc->wanted_handle = ARENA_ARRAY(&sc->arena, int, sc->kind.n_wanted + 1);
     for (int k = 0; k < sc->n_slots; k++)
         sc->same_handle[k] =
             b->fetch_stage[k] == INT_MAX || sc->slots[k].feed.output.index < 0
                 ? -1
                 : handle_slot(b, sc->slots[k].feed.output);
-    for (size_t i = 0; i < sc->n_wanted; i++)
-        sc->wanted_handle[i] = handle_slot(b, sc->wanted[i]);
+    for (size_t i = 0; i < sc->kind.n_wanted; i++)
+        sc->wanted_handle[i] = handle_slot(b, sc->kind.wanted[i]);
 }
 
 /* ---- loops ---- */
@@ -704,47 +705,31 @@ static int cut_loop(struct builder *b, struct unit *u)
     struct output *next = ARENA_ARRAY(&b->scratch, struct output, l->n_variables);
     struct output cond = {graph_operation_at(b->graph, operation_id(l->cond)), 0};
     struct schedule_query q = {
-        .graph = b->graph, .given = given, .of_loop = l->cond, .around = b->query};
+        .graph = b->graph, .kind.given = given, .of_loop = l->cond, .around = b->query};
     int rc;
 
     for (int i = 0; i < l->n_variables; i++) {
-        q.n_given = add_given(given, q.n_given, l->variables[i].merge, 0);
-        q.n_given = add_given(given, q.n_given, l->variables[i].merge, 1);
-        q.n_given = add_given(given, q.n_given, l->variables[i].taken, 1);
+        q.kind.n_given = add_given(given, q.kind.n_given, l->variables[i].merge, 0);
+        q.kind.n_given = add_given(given, q.kind.n_given, l->variables[i].merge, 1);
+        q.kind.n_given = add_given(given, q.kind.n_given, l->variables[i].taken, 1);
         next[i] = (struct output){l->variables[i].next, 0};
     }
     for (int i = 0; i < l->n_constants; i++)
-        q.n_given = add_given(given, q.n_given, l->constants[i], 0);
+        q.kind.n_given = add_given(given, q.kind.n_given, l->constants[i], 0);
     *b->n_left -= 2 * (int64_t)b->n;
     if (*b->n_left < 0)
         return err_set(b->err, ERR_LIMIT, "%s: too many loops in loops",
                        operation_name(cond.op));
-    q.wanted = &cond;
-    q.n_wanted = 1;
+    q.kind.wanted = &cond;
+    q.kind.n_wanted = 1;
     rc = cut(&u->condition, &q, b->n_left, b->err);
-    given[q.n_given++] = cond;
-    q.wanted = next;
-    q.n_wanted = (size_t)l->n_variables;
+    given[q.kind.n_given++] = cond;
+    q.kind.wanted = next;
+    q.kind.n_wanted = (size_t)l->n_variables;
     return rc == 0 ? cut(&u->body, &q, b->n_left, b->err) : rc;
 }
 
 /* ---- all ---- */
-
-static void copy_arguments(struct schedule *sc, const struct schedule_query *q)
-{
-    sc->n_given = q->n_given;
-    sc->n_wanted = q->n_wanted;
-    sc->n_targets = q->n_targets;
-    sc->given = ARENA_ARRAY(&sc->arena, struct output, sc->n_given + 1);
-    sc->wanted = ARENA_ARRAY(&sc->arena, struct output, sc->n_wanted + 1);
-    sc->targets = ARENA_ARRAY(&sc->arena, struct operation *, sc->n_targets + 1);
-    for (size_t i = 0; i < sc->n_given; i++)
-        sc->given[i] = q->given[i];
-    for (size_t i = 0; i < sc->n_wanted; i++)
-        sc->wanted[i] = q->wanted[i];
-    for (size_t i = 0; i < sc->n_targets; i++)
-        sc->targets[i] = q->targets[i];
-}
 
 static int build(struct builder *b)
 {
@@ -788,11 +773,11 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
         .sc = sc, .graph = q->graph, .err = err, .n = n, .query = q, .n_left = n_left};
     int rc;
 
-    copy_arguments(sc, q);
+    sc->kind = run_kind_copy(&q->kind, &sc->arena);
     b.effects = plan_effects(q->graph, &b.scratch);
     b.finder = (struct loop_finder){.graph = q->graph,
-                                    .given = q->given,
-                                    .n_given = q->n_given,
+                                    .given = q->kind.given,
+                                    .n_given = q->kind.n_given,
                                     .arena = &sc->arena,
                                     .scratch = &b.scratch,
                                     .effects = b.effects,
@@ -804,10 +789,10 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
     b.unit_of = ARENA_ARRAY(&b.scratch, int, n);
     b.todo = ARENA_ARRAY(&b.scratch, int, n + 1);
     b.mark = ARENA_ARRAY(&b.scratch, int, n);
-    for (size_t i = 0; i < q->n_given; i++)
-        (void)slot(&b, q->given[i]);
-    for (size_t i = 0; i < q->n_wanted; i++)
-        b.wanted[operation_id(q->wanted[i].op)] = 1;
+    for (size_t i = 0; i < q->kind.n_given; i++)
+        (void)slot(&b, q->kind.given[i]);
+    for (size_t i = 0; i < q->kind.n_wanted; i++)
+        b.wanted[operation_id(q->kind.wanted[i].op)] = 1;
     find_known(&b);
     rc = build(&b);
     for (int i = 0; i < sc->n_units; i++)

@@ -34,6 +34,7 @@
 #include "agent/session/containers.h"
 #include "agent/session/lists.h"
 #include "agent/session/loops.h"
+#include "agent/session/needed.h"
 #include "agent/session/session.h"
 #include "agent/session/uses.h"
 #include "common/mem/arena.h"
@@ -73,11 +74,9 @@ struct stage {
 
 struct schedule {
     struct arena arena;
-    size_t n_given, n_wanted, n_targets; /* the key */
-    struct output *given, *wanted;
-    struct operation **targets;
+    struct run_kind kind;
     uint64_t last_used;
-    int n_slots, cap_slots; /* the first n_given are those of `given` */
+    int n_slots, cap_slots; /* the first are those of kind.given */
     struct slot *slots;     /* only the outputs are set */
     int *same_handle;       /* by slot: the slot whose handle it has, or -1 */
     int *wanted_handle;     /* by wanted output: the slot with its handle, or -1 */
@@ -89,12 +88,7 @@ struct schedule {
 
 struct schedule_query {
     const struct graph *graph;
-    const struct output *given; /* the outputs that are fed */
-    size_t n_given;
-    const struct output *wanted;
-    size_t n_wanted;
-    struct operation *const *targets;
-    size_t n_targets;
+    struct run_kind kind;
     /* for the condition or the body of a loop: its LoopCond, and the query around it */
     const struct operation *of_loop;
     const struct schedule_query *around;

@@ -23,7 +23,7 @@ static struct slot *new_slots(const struct schedule *sc)
 
 static void free_slots(const struct schedule *sc, struct slot *slots)
 {
-    for (int i = (int)sc->n_given; i < sc->n_slots; i++)
+    for (int i = (int)sc->kind.n_given; i < sc->n_slots; i++)
         tensor_free(&slots[i].feed.value);
     free(slots);
 }
@@ -120,7 +120,7 @@ static int run_condition(struct staged_run *r, const struct schedule *sc,
     *ret = !x.is_dead && tensor_elements(&x.tensor) == 1 && *(uint8_t *)x.tensor.data;
     if (x.is_dead || tensor_elements(&x.tensor) != 1)
         rc = err_set(err, ERR_FORMAT, "%s has no value that decides about the loop",
-                     operation_name(sc->wanted[0].op));
+                     operation_name(sc->kind.wanted[0].op));
     tensor_free(&x.tensor);
     return rc;
 }
@@ -133,7 +133,7 @@ static int fill(struct slot *slots, const struct schedule *sc, int n,
         slots[k].feed.value.owned = 0;
         slots[k].feed.memory_of = x->memory_of;
         slots[k].handle = x->handle;
-        slots[k].feed.output = sc->given[k];
+        slots[k].feed.output = sc->kind.given[k];
     }
     return k;
 }
@@ -205,7 +205,7 @@ static int iterate(struct staged_run *r, const struct unit *u,
     slots = new_slots(u->body);
     next = xcalloc((size_t)l->n_variables + 1, sizeof(*next));
     give(l, u->body, slots, variables, constants, &index);
-    (void)fill(slots, u->body, 1, &goes_on, (int)u->body->n_given - 1);
+    (void)fill(slots, u->body, 1, &goes_on, (int)u->body->kind.n_given - 1);
     rc = run_slots(r, u->body, slots, &now, next, err);
     free_slots(u->body, slots);
     if (rc == 0)
@@ -391,7 +391,7 @@ static int run_slots(struct staged_run *r, const struct schedule *sc, struct slo
                      const struct run_args *args, struct contained *ret, struct err *err)
 {
     const int last = sc->n_stages - 1;
-    const size_t n = sc->n_wanted;
+    const size_t n = sc->kind.n_wanted;
     struct tensor *values = xcalloc(n + 1, sizeof(*values));
     unsigned char *dead = xcalloc(n + (size_t)sc->stages[last].n_targets + 1, 1);
     const struct operation **memory_of = xcalloc(n + 1, sizeof(*memory_of));

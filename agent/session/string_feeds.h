@@ -14,10 +14,14 @@
 /* Whether the operation is a variable of strings. */
 int is_string_variable(const struct operation *op);
 
+/* Remembers what each kind of runs reads. graph and vars must outlive it. */
+struct string_feeds *string_feeds_new(const struct graph *g, struct var_store *vars);
+void string_feeds_free(struct string_feeds *f); /* NULL is fine */
+
 /* Sets *ret to the arguments of the run with feeds of what it reads. Call string_feeds_done
  * also after an error. ERR_UNINITIALIZED, ERR_UNSUPPORTED. */
-int string_feeds_add(struct run_args *ret, const struct run_args *args,
-                     const struct graph *g, struct var_store *vars, struct err *err);
+int string_feeds_add(struct string_feeds *f, struct run_args *ret,
+                     const struct run_args *args, struct err *err);
 void string_feeds_done(struct run_args *ret, const struct run_args *args);
 
 #endif

@@ -72,6 +72,28 @@ START_TEST(strings_are_read_and_written)
 }
 END_TEST
 
+/* A session remembers what the last kinds of runs read, but never the values. */
+START_TEST(many_kinds_of_runs_read)
+{
+    enum { KINDS = 70 };
+    struct output reads[KINDS];
+    struct fixture f;
+
+    setup(&f);
+    for (int i = 0; i < KINDS; i++)
+        reads[i] = unary(f.bed.g, "Identity", f.v->read, NULL);
+    for (int i = 0; i < KINDS; i++)
+        check(&f, reads[i], two);
+    assign(&f, others);
+    f.bed.n_feeds = 0;
+    for (int i = KINDS - 1; i >= 0; i--)
+        check(&f, reads[i], others);
+    assign(&f, two);
+    check(&f, reads[0], two);
+    bed_done(&f.bed);
+}
+END_TEST
+
 /* Planning copies the strings that an operation moves. */
 START_TEST(moved_strings_keep_zeros)
 {
@@ -178,6 +200,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("strings");
 
     tcase_add_test(tc, strings_are_read_and_written);
+    tcase_add_test(tc, many_kinds_of_runs_read);
     tcase_add_test(tc, moved_strings_keep_zeros);
     tcase_add_test(tc, what_cannot_be_done_is_refused);
     tcase_add_test(tc, strings_are_saved_and_restored);
