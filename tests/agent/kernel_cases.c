@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 const struct kernel_case *kernel_case_at(int i)
 {
@@ -19,6 +20,26 @@ const struct kernel_case *kernel_case_at(int i)
             if (i-- == 0)
                 return c;
     return NULL;
+}
+
+/* ---- sizes of any value ---- */
+
+#define MEMORY_LIMIT_MB 1024
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "allocator_may_return_null=1:max_allocation_size_mb=64";
+}
+
+void limit_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    const struct rlimit limit = {(rlim_t)MEMORY_LIMIT_MB << 20,
+                                 (rlim_t)MEMORY_LIMIT_MB << 20};
+
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+#endif
 }
 
 /* ---- elements ---- */

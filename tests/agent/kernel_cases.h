@@ -79,6 +79,9 @@ CASE_TABLES(CASE_TABLE_DECLARED)
 /* Case i of all tables; NULL past the end. */
 const struct kernel_case *kernel_case_at(int i);
 
+/* Large allocations of this process fail from now on, so that strange sizes are harmless. */
+void limit_memory(void);
+
 enum feeding {
     FEED_KNOWN,    /* placeholders of the exact shape */
     FEED_UNKNOWN,  /* placeholders that know only the rank */

@@ -9,7 +9,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <sys/resource.h>
 
 /* ---- the table is complete ---- */
 
@@ -1049,25 +1048,6 @@ START_TEST(what_does_not_fit_is_refused_by_name)
 END_TEST
 
 /* ---- integers of any value ---- */
-
-/* Allocations of more than this fail, so that strange sizes are harmless. */
-#define MEMORY_LIMIT_MB 1024
-
-const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1:max_allocation_size_mb=64";
-}
-
-static void limit_memory(void)
-{
-#ifndef __SANITIZE_ADDRESS__
-    const struct rlimit limit = {(rlim_t)MEMORY_LIMIT_MB << 20,
-                                 (rlim_t)MEMORY_LIMIT_MB << 20};
-
-    ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
-#endif
-}
 
 static void put_everywhere(const struct tensor *t, int64_t v)
 {
