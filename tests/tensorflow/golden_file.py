@@ -79,6 +79,15 @@ def difference(case, got, want):
     return f"{list(at) if at else ''} {got[at]!r}, not {want[at]!r}".strip()
 
 
+def error_of(got, want):
+    """The largest error of a float tensor, as a share of its largest element."""
+    finite = np.isfinite(want)
+    scale = np.abs(want[finite]).max(initial=0)
+    with np.errstate(all="ignore"):
+        error = np.abs(got.astype(np.complex128) - want)[finite].max(initial=0)
+    return float(error / scale) if scale > 0 else 0.0
+
+
 def close(case, got, want):
     tolerance = TOLERANCE[want.dtype.name] if case.tolerance is None else case.tolerance
     finite = np.abs(want[np.isfinite(want)])

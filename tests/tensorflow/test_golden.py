@@ -2,11 +2,15 @@
 """The graphs of golden/ in a session of this build: values, TensorFlow's gradients and those
 that brood builds itself, against TensorFlow's numbers.
 
-    tests/tensorflow/test_golden.py RUN_META [FAMILY...] [--case NAME]
+    tests/tensorflow/test_golden.py RUN_META [FAMILY...] [--case NAME] [--golden FOLDER]
 
-A line for each case that differs. RUN_META: tests/support/run_meta of the build.
+A line for each case that differs, then a table: for each type, how many tensors were compared,
+and their errors, as a share of the tensor's largest element (of a sum that cancels out, little
+is left). What each case accepts is in cases_*.py and golden_file.py. RUN_META:
+tests/support/run_meta of the build.
 """
 import argparse
+import collections
 import os
 import pathlib
 import subprocess
@@ -24,6 +28,26 @@ sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
 import cases
 import golden_file
 from run_meta import Failed, answers
+
+
+class Errors:
+    """Those of the compared tensors, by type: [(error, where)]."""
+
+    def __init__(self):
+        self.rows = collections.defaultdict(list)
+
+    def add(self, where, got, want):
+        is_number = want.dtype.kind in "fc" and got.shape == want.shape
+        self.rows["string" if want.dtype == object else want.dtype.name].append(
+            (golden_file.error_of(got, want) if is_number else 0.0, where))
+
+    def show(self):
+        print(f"{'type':<12}{'tensors':>8}  99 % below  largest error")
+        for name, errors in sorted(self.rows.items()):
+            largest, where = max(errors)
+            most = np.quantile([e for e, _ in errors], 0.99)
+            print(f"{name:<12}{len(errors):>8}  " +
+                  (f"{most:>10.0e}  {largest:.0e} ({where})" if largest > 0 else "     equal"))
 
 
 class Asked:
@@ -55,7 +79,7 @@ class Asked:
         self.runs.append(run)
         self.whats.append((what, wants))
 
-    def faults(self, got):
+    def faults(self, got, errors):
         """The first thing that is wrong of each run, in words."""
         refused = False
         for (what, wants), answer in zip(self.whats, got):
@@ -69,6 +93,8 @@ class Asked:
             if refused and what == "after the steps":
                 continue
             for (name, want), value in zip(wants.items(), answer):
+                if want and value is not None:
+                    errors.add(name, value, golden_file.unpack(want))
                 why = golden_file.difference(self.case, value, want and golden_file.unpack(want))
                 if why:
                     yield f"{what}: {name}: {why}"
@@ -90,7 +116,7 @@ def answers_alone(program, path, asked):
         return [answers_alone(program, path, [a])[0] for a in asked]
 
 
-def check_family(program, folder, family, only):
+def check_family(program, folder, family, only, errors):
     known, _ = cases.load(family)
     _, entries = golden_file.read(family)
     lost = {c.name for c in known} ^ set(entries)
@@ -102,7 +128,7 @@ def check_family(program, folder, family, only):
              if c.name in entries and only in (None, c.name)]
     faults = 0
     for a, got in zip(asked, answers_alone(program, path, asked)):
-        wrong = list(a.faults(got))
+        wrong = list(a.faults(got, errors))
         for text in wrong:
             print(f"{family}: {a.case.name}: {text}")
         faults += bool(wrong)
@@ -115,10 +141,14 @@ def main():
     parser.add_argument("program", metavar="RUN_META")
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--case", metavar="NAME")
+    parser.add_argument("--golden", type=pathlib.Path, default=golden_file.FOLDER)
     args = parser.parse_args()
+    golden_file.FOLDER = args.golden
+    errors = Errors()
     with tempfile.TemporaryDirectory() as folder:
-        faults = [check_family(args.program, folder, family, args.case)
+        faults = [check_family(args.program, folder, family, args.case, errors)
                   for family in args.families or cases.families()]
+    errors.show()
     return sum(faults) > 0
 
 

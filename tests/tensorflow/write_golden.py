@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes golden/: the graphs of the cases and TensorFlow's values.
 
-    tests/tensorflow/write_golden.py [--check] [FAMILY...]
+    tests/tensorflow/write_golden.py [--check] [--golden FOLDER] [FAMILY...]
 
 --check writes nothing: it compares the values with those in the files, and says where a case is
-not in them. Without a FAMILY, all. Without TensorFlow (tests/support/peers.py), exit code 77.
+not in them. --golden: another folder. Without a FAMILY, all. Without TensorFlow (tests/support/peers.py), exit code 77.
 """
 import argparse
 import os
@@ -167,7 +167,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("families", nargs="*", metavar="FAMILY")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--golden", type=pathlib.Path, default=golden_file.FOLDER)
     args = parser.parse_args()
+    golden_file.FOLDER = args.golden
     if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets decides that of attributes
         os.environ["PYTHONHASHSEED"] = "0"
         os.execv(sys.executable, [sys.executable, *sys.argv])
