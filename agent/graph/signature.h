@@ -13,8 +13,8 @@
  * number_type and float_type are types that may only be (floating) numbers, sum_type numbers
  * or variants. A default is
  * written as in C; `unknown` is the shape of unknown rank, `[]` the empty list, `[1 1 1 1]`
- * and `[1 1 1 1 1]` (the only other lists) four and five ones; no text is the empty string. An attribute that has no
- * default and is not determined by an input must be given.
+ * and `[1 1 1 1 1]` (the only other lists) four and five ones; no text is the empty string.
+ * An attribute that has no default and is not determined by an input must be given.
  */
 #ifndef AGENT_GRAPH_SIGNATURE_H
 #define AGENT_GRAPH_SIGNATURE_H

@@ -105,8 +105,8 @@ struct saver_save_options { /* all zero: TensorFlow's defaults */
 };
 
 /* *ret_prefix (may be NULL): the prefix that was written, which the caller frees, of shards of
- * a V1 checkpoint "<prefix>-?????-of-NNNNN"; NULL if the Saver is empty. o may be NULL. The directory is created if only its last part is
- * missing. */
+ * a V1 checkpoint "<prefix>-?????-of-NNNNN"; NULL if the Saver is empty. o may be NULL. The
+ * directory is created if only its last part is missing. */
 int saver_save(struct saver *s, struct session *session, const char *path,
                const struct saver_save_options *o, char **ret_prefix, struct err *err);
 

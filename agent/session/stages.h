@@ -25,8 +25,8 @@
  * Dead     a value on a branch not taken is dead. A staged operation with a dead input
  *          does not run, and its results are fed as dead.
  * Bounds   the session's max_iterations counts the iterations of all loops of a run; for
- *          tensor arrays and stacks see containers.h, for tensor lists lists.h. Each plan reports progress
- *          (session_set_progress).
+ *          tensor arrays and stacks see containers.h, for tensor lists lists.h. Each plan
+ *          reports progress (session_set_progress).
  */
 #ifndef AGENT_SESSION_STAGES_H
 #define AGENT_SESSION_STAGES_H

@@ -111,8 +111,8 @@ int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *
 /* Reads slice i of a partitioned tensor alone; the others may be missing. */
 int bundle_reader_read_slice(struct bundle_reader *r, const struct bundle_entry *entry,
                              size_t i, struct tensor *ret, struct err *err);
-/* The same as bundle_reader_read into the caller's memory: dst has the entry's dtype (ERR_DTYPE) and shape
- * (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
+/* The same as bundle_reader_read into the caller's memory: dst has the entry's dtype (ERR_DTYPE)
+ * and shape (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
 int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,
                             const struct tensor *dst, struct err *err);
 

@@ -3,8 +3,9 @@
  * Portable  every product, sum and function that affects a weight is computed by this
  *           program's own kernels, whose results are defined to the last bit: all CPUs
  *           and all builds with the same NUMERICS_VERSION give the same bytes.
- * Native    OpenBLAS computes large products, factors of large matrices and their
- *           solutions; its bits depend on the CPU and on the build. A run resumes exactly only if both are the same.
+ * Native    OpenBLAS computes large products, and factors and solutions of large systems of
+ *           equations; its bits depend on the CPU and on the build. A run resumes exactly
+ *           only if both are the same.
  */
 #ifndef COMMON_NUMERICS_NUMERICS_H
 #define COMMON_NUMERICS_NUMERICS_H

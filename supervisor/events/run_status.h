@@ -1,8 +1,8 @@
 /* run_status.h - the status of a run, live or over, and its only encoding: the result of
  * `status` on the control socket, and what every command shows or prints as JSON.
  *
- * Map      run, state, stalled_since?, stalled_why?, exit_code?, pid, keeper_pid, round?, env_steps, episodes?,
- *          total_steps, total_episodes, steps_per_second, elapsed_seconds,
+ * Map      run, state, stalled_since?, stalled_why?, exit_code?, pid, keeper_pid, round?,
+ *          env_steps, episodes?, total_steps, total_episodes, steps_per_second, elapsed_seconds,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
  *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
  *          last_exit?, host?, total_restarts, hangs, slow_answers, skipped_episodes,

@@ -5,8 +5,8 @@
  *            takes a descriptor, a fixed amount of memory, and CHANNEL_HANDSHAKE_MS at most.
  *            The more there are, the likelier the next one costs one of them, chosen at random
  *            (random early drop, after MaxStartups of OpenSSH's sshd_config(5)): from
- *            LISTENER_DROP_FROM with LISTENER_DROP_PERCENT, at LISTENER_FULL always. If one address has
- *            more than a quarter of them, it loses one of its own. So a flood mostly drops
+ *            LISTENER_DROP_FROM with LISTENER_DROP_PERCENT, at LISTENER_FULL always. If one
+ *            address has more than a quarter of them, it loses one of its own. So a flood mostly drops
  *            itself, and a node, which needs one way through the network to show its id,
  *            seldom falls to it; it may come again.
  * Nodes      that have shown such an id are not dropped.

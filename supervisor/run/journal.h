@@ -26,8 +26,8 @@ int journal_begin(struct journal *j, struct err *err);
 void journal_close(struct journal *j);
 /* Appends the event; kinds that the journal does not have are ignored. If the journal has
  * begun, an event with RUN_EVENT_COMMITTED is fsynced before this returns 0; returns
- * -errno if it could not be, and removes its line again. For other events a failed write is logged and 0 is returned:
- * a run does not end because the disk of its journal is full. */
+ * -errno if it could not be, and removes its line again. For other events a failed write is
+ * logged and 0 is returned: a run does not end because the disk of its journal is full. */
 int journal_write(struct journal *j, const struct run_event *e, struct err *err);
 
 /* Copies what was written so far to the file `path`. -errno. */

@@ -8,8 +8,8 @@
  * State    from the newest supervisor's lines in the journal: its end; "killed" if it wrote
  *          no end and does not live any more; "no permission" if the caller may not read
  *          the lock and so cannot know whether it lives; "unreadable" if the journal is
- *          there but cannot be read, or is no text, so that an end may be recorded. The first end of a supervisor
- *          counts: one that is killed after it wrote its end was not killed.
+ *          there but cannot be read, or is no text, so that an end may be recorded. The first
+ *          end of a supervisor counts: one that is killed after it wrote its end was not killed.
  */
 #ifndef SUPERVISOR_RUN_RUN_RECORD_H
 #define SUPERVISOR_RUN_RUN_RECORD_H
