@@ -144,7 +144,8 @@ def soft_actor_critic_with_polyak_averages():
     q_loss = sum(tf.reduce_mean(tf.square(y - critic(state, action, s))) for s in ("q1", "q2"))
     pi_loss = tf.reduce_mean(0.2 * log_p - tf.minimum(critic(state, a, "q1"),
                                                       critic(state, a, "q2")))
-    train_pi = tf.train.AdamOptimizer(0.003).minimize(pi_loss, var_list=variables("pi"))
+    with tf.control_dependencies([y]):  # or TensorFlow's threads read pi before or after
+        train_pi = tf.train.AdamOptimizer(0.003).minimize(pi_loss, var_list=variables("pi"))
     with tf.control_dependencies([train_pi]):
         train_q = tf.train.AdamOptimizer(0.003).minimize(
             q_loss, var_list=variables("q1") + variables("q2"))
