@@ -447,8 +447,7 @@ static int commit(struct agent *a, const struct replay_exchange *x, struct err *
     const int rc = replay_commit(&a->replay, &block, x, agent_must_copy(a), err);
 
     if (rc == 0 && a->replay.n_requests <= n_requests) {
-        log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
-                    block.len_bytes, x->id);
+        agent_log_snapshot(a, x->id);
         trace_end(mark, "snapshot");
     }
     return rc;
@@ -573,6 +572,12 @@ int agent_snapshot(struct agent *a, struct err *err)
     const struct replay_block block = agent_block(a);
 
     return replay_snapshot(&a->replay, &block, err);
+}
+
+void agent_log_snapshot(const struct agent *a, uint32_t request)
+{
+    log_verbose("agent %s: a snapshot of %zu bytes after request %" PRIu32, a->name,
+                a->replay.snapshot_bytes, request);
 }
 
 int agent_put(struct agent *a, const struct replay_block *values, struct err *err)

@@ -254,6 +254,8 @@ void agent_trace_span(struct agent *a);
  * process is lost. */
 struct replay_block agent_block(struct agent *a);
 int agent_snapshot(struct agent *a, struct err *err);
+/* Tells the log of a snapshot that was taken; request: the newest one whose effect it has. */
+void agent_log_snapshot(const struct agent *a, uint32_t request);
 /* Writes these values into the block; they are the newest snapshot, too, if it succeeds. */
 int agent_put(struct agent *a, const struct replay_block *values, struct err *err);
 /* Sends the pending request to a process that is idle, unless it is held back or the agent is

@@ -438,9 +438,13 @@ void agent_table_keep(struct agent_table *t)
         struct agent *a = &t->agents[i];
         const int is_known = a->state == PROC_IDLE || a->state == PROC_BUSY;
         const struct replay_block block = agent_block(a);
+        const size_t n = a->replay.n_requests;
+        const uint32_t newest = n > 0 ? a->replay.requests[n - 1].id : 0;
 
         CHECK(!a->pending.active || !a->pending.writes, "%s", a->name);
         replay_keep(&a->replay, is_known ? &block : NULL);
+        if (a->replay.n_requests < n)
+            agent_log_snapshot(a, newest);
         agent_table_get_resume_point(t, i, 0, &a->kept);
     }
 }
