@@ -1,6 +1,5 @@
 """Agents in a real run: ordinary and hostile ones."""
 import os
-import pathlib
 import shutil
 
 import harness
@@ -66,8 +65,9 @@ def test_a_flood_of_lines_is_bounded(w):
     report = run_with_hostile_agents(w, "flood-stderr")
     assert "code 3" in report and "the very last" in report, report
     assert len(report) < 1000, len(report)
-    log = w.run_dir("flood-stderr") / "logs" / "agent_0.log"
-    assert 16 << 20 <= pathlib.Path(log).stat().st_size < (16 << 20) + 100
+    # The one whose six deaths ended the run has written 24 MB; others may have died less often.
+    logs = (w.run_dir("flood-stderr") / "logs").glob("agent_*.log")
+    assert 16 << 20 <= max(log.stat().st_size for log in logs) < (16 << 20) + 100
 
 
 if __name__ == "__main__":
