@@ -216,12 +216,9 @@ static int kern_bias_add_v1(const struct kernel_args *a)
 GRAD(bias_add_v1_grad)
 {
     struct output last = with_scalar(g, "Sub", rank_of(g, grad_out[0]), 1, "sub");
-    struct output start = constant_i32(g, 0, "range/start");
-    struct output delta = constant_i32(g, 1, "range/delta");
 
     grad_in[0] = grad_out[0];
-    grad_in[1] = binary(g, "Sum", grad_out[0],
-                        ternary(g, "Range", start, last, delta, "range"), NULL);
+    grad_in[1] = binary(g, "Sum", grad_out[0], range_to(g, last), NULL);
     return grad_done(grad_in, 2);
 }
 

@@ -360,6 +360,14 @@ struct output vector_slice(struct graph *g, struct output x, int32_t begin, int3
     return (struct output){op_finish(b), 0};
 }
 
+struct output range_to(struct graph *g, struct output n)
+{
+    const struct output start = constant_i32(g, 0, "range/start");
+    const struct output delta = constant_i32(g, 1, "range/delta");
+
+    return ternary(g, "Range", start, n, delta, "range");
+}
+
 struct output rank_of(struct graph *g, struct output x)
 {
     int rank = output_shape(x).rank;

@@ -181,6 +181,7 @@ struct output vector_slice(struct graph *g, struct output x, int32_t begin, int3
                            const char *mask);
 /* The int32 shape with ones for the axes: that of a reduction's result that keeps them. */
 struct output kept_shape(struct graph *g, struct output shape, struct output axes);
-struct output rank_of(struct graph *g, struct output x); /* a constant if it is known */
+struct output rank_of(struct graph *g, struct output x);  /* a constant if it is known */
+struct output range_to(struct graph *g, struct output n); /* tf.range(n), of int32 */
 
 #endif

@@ -275,15 +275,12 @@ static int bounded_normal_shape(const struct shape_args *args)
 /* By alpha: the quantiles of the samples stay. */
 GRAD(gamma_grad)
 {
-    struct output alpha = input_of(op, 1), n, start, delta, axes, slope;
+    struct output alpha = input_of(op, 1), n, slope;
 
     n = vector_slice(g, shape_of(g, input_of(op, 0), NULL), 0, 1, "shrink_axis_mask");
     slope = binary(g, "RandomGammaGrad", alpha, output_of(op, 0), NULL);
     slope = binary(g, "Mul", grad_out[0], slope, "mul");
-    start = constant_i32(g, 0, "range/start");
-    delta = constant_i32(g, 1, "range/delta");
-    axes = ternary(g, "Range", start, n, delta, "range");
-    grad_in[1] = binary(g, "Sum", slope, axes, NULL);
+    grad_in[1] = binary(g, "Sum", slope, range_to(g, n), NULL);
     return grad_done(grad_in + 1, 1);
 }
 

@@ -732,9 +732,23 @@ static int crop_shape(const struct shape_args *args)
     return 0;
 }
 
-static int crop_grad_image_shape(const struct shape_args *args)
+/* Whether the gradients in input 0 are those of n crops of such images. */
+static int check_crops(const struct shape_args *args, int64_t n,
+                       const struct shape *image)
 {
     const struct shape *dy = &args->in[0];
+
+    if ((n >= 0 && dim_of(dy, 0) >= 0 && dim_of(dy, 0) != n) ||
+        (dim_of(dy, 3) >= 0 && dim_of(image, 3) >= 0 &&
+         dim_of(dy, 3) != dim_of(image, 3)) ||
+        dim_of(image, 1) == 0 || dim_of(image, 2) == 0)
+        return err_set(args->err, ERR_SHAPE, "gradients %s of images %s", shape_text(dy),
+                       shape_text(image));
+    return 0;
+}
+
+static int crop_grad_image_shape(const struct shape_args *args)
+{
     struct shape image;
     int64_t n;
 
@@ -742,29 +756,18 @@ static int crop_grad_image_shape(const struct shape_args *args)
         return ERR_SHAPE;
     if (image.rank >= 0 && image.rank != 4)
         return err_set(args->err, ERR_SHAPE, "images of %d dimensions", image.rank);
-    if ((n >= 0 && dim_of(dy, 0) >= 0 && dim_of(dy, 0) != n) ||
-        (dim_of(dy, 3) >= 0 && dim_of(&image, 3) >= 0 &&
-         dim_of(dy, 3) != dim_of(&image, 3)) ||
-        dim_of(&image, 1) == 0 || dim_of(&image, 2) == 0)
-        return err_set(args->err, ERR_SHAPE, "gradients %s of images %s", shape_text(dy),
-                       shape_text(&image));
+    if (check_crops(args, n, &image) != 0)
+        return ERR_SHAPE;
     args->out[0] = image.rank < 0 ? shape_of_rank(4) : image;
     return 0;
 }
 
 static int crop_grad_boxes_shape(const struct shape_args *args)
 {
-    const struct shape *dy = &args->in[0], *image = &args->in[1];
     int64_t n;
 
-    if (boxes_shape(args, 2, &n) != 0)
+    if (boxes_shape(args, 2, &n) != 0 || check_crops(args, n, &args->in[1]) != 0)
         return ERR_SHAPE;
-    if ((n >= 0 && dim_of(dy, 0) >= 0 && dim_of(dy, 0) != n) ||
-        (dim_of(dy, 3) >= 0 && dim_of(image, 3) >= 0 &&
-         dim_of(dy, 3) != dim_of(image, 3)) ||
-        dim_of(image, 1) == 0 || dim_of(image, 2) == 0)
-        return err_set(args->err, ERR_SHAPE, "gradients %s of images %s", shape_text(dy),
-                       shape_text(image));
     args->out[0] = SHAPE(n, 4);
     return 0;
 }

@@ -393,15 +393,12 @@ static int kern_partition(const struct kernel_args *a)
 GRAD(partition_grad)
 {
     struct output data = input_of(op, 0), to = input_of(op, 1);
-    struct output shape = shape_of(g, to, NULL), first, count, step, rows, stitched;
+    struct output shape = shape_of(g, to, NULL), count, rows, stitched;
     const int n = operation_n_outputs(op);
     struct op_builder *b;
 
     count = reduce(g, "Prod", shape, (const int32_t[]){0}, 1, 0, NULL);
-    first = constant_i32(g, 0, "range/start");
-    step = constant_i32(g, 1, "range/delta");
-    rows = ternary(g, "Range", first, count, step, "range");
-    rows = binary(g, "Reshape", rows, shape, NULL);
+    rows = binary(g, "Reshape", range_to(g, count), shape, NULL);
     b = op_begin(g, "DynamicPartition", NULL);
     op_input(b, rows);
     op_input(b, to);

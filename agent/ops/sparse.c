@@ -2,6 +2,7 @@
  *
  * Gradients after TensorFlow 1.13's python/ops/sparse_grad.py. */
 #include "agent/ops/sparse.h"
+#include "common/numerics/elementary.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -200,6 +201,14 @@ int sparse_want_number(const struct kernel_args *a)
                    operation_type(a->op), dtype_name(t));
 }
 
+/* Reads inputs 0 to 2 of an operation that computes. */
+static int read_numbers(const struct kernel_args *a, struct sparse *ret)
+{
+    const int rc = sparse_want_number(a);
+
+    return rc != 0 ? rc : sparse_read(a, 0, 1, 2, ret);
+}
+
 /* ---- products ---- */
 
 /* a (M, K) b (K, N) -> (M, N); adjoint_a: a is (K, M), adjoint_b: b is (N, K) */
@@ -232,10 +241,8 @@ static int kern_matmul(const struct kernel_args *a)
     const struct tensor *b = a->in[3], *y = a->out[0];
     const int64_t width = y->shape.dim[1], cols = b->shape.dim[1];
     struct sparse x;
-    int rc = sparse_want_number(a);
+    int rc = read_numbers(a, &x);
 
-    if (rc == 0)
-        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     clear(y);
@@ -344,10 +351,8 @@ static int kern_reduce_sum(const struct kernel_args *a)
 {
     struct sparse x;
     unsigned axes = 0;
-    int rc = sparse_want_number(a);
+    int rc = read_numbers(a, &x);
 
-    if (rc == 0)
-        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc == 0)
         rc = read_axes(a->in[3], x.dense.rank, &axes, a->err);
     if (rc != 0)
@@ -409,9 +414,9 @@ static void softmax_row(const struct kernel_args *a, const struct placed *row, i
     for (int64_t i = 0; i < n; i++)
         most = fmax(most, tensor_number(x, row[i].from));
     for (int64_t i = 0; i < n; i++)
-        sum += exp(tensor_number(x, row[i].from) - most);
+        sum += exp_f64(tensor_number(x, row[i].from) - most);
     for (int64_t i = 0; i < n; i++) {
-        const double v = exp(tensor_number(x, row[i].from) - most) / sum;
+        const double v = exp_f64(tensor_number(x, row[i].from) - most) / sum;
 
         if (y->dtype == DT_FLOAT)
             tensor_f32(y)[row[i].from] = (float)v;
@@ -440,9 +445,11 @@ static int kern_softmax_of_rows(const struct kernel_args *a)
     return 0;
 }
 
-/* An operation of a sparse tensor with the indices and the shape of op, and another input. */
-static struct output with_values(struct graph *g, const char *type, struct operation *op,
-                                 struct output values, struct output other)
+/* Begins an operation of a sparse tensor with the indices and the shape of op, and another
+ * input. */
+static struct op_builder *with_values(struct graph *g, const char *type,
+                                      struct operation *op, struct output values,
+                                      struct output other)
 {
     struct op_builder *b = op_begin(g, type, NULL);
 
@@ -450,22 +457,22 @@ static struct output with_values(struct graph *g, const char *type, struct opera
     op_input(b, values);
     op_input(b, input_of(op, 2));
     op_input(b, other);
-    if (strcmp(type, "SparseReduceSum") == 0)
-        op_attr_bool(b, "keep_dims", 1);
-    return (struct output){op_finish(b), 0};
+    return b;
 }
 
 /* y (d - the sum of y d in its row) */
 GRAD(softmax_grad)
 {
     struct output y = output_of(op, 0), sum, axis;
+    struct op_builder *b;
 
     sum = binary(g, "Mul", y, grad_out[0], "mul");
     axis = constant_i32s(g, (const int32_t[]){-1}, 1, "SparseReduceSum/reduction_axes");
-    sum = with_values(g, "SparseReduceSum", op, sum, axis);
-    sum = unary(g, "Neg", sum, NULL);
-    sum = with_values(g, "SparseDenseCwiseAdd", op, grad_out[0], sum);
-    grad_in[1] = binary(g, "Mul", sum, y, "mul");
+    b = with_values(g, "SparseReduceSum", op, sum, axis);
+    op_attr_bool(b, "keep_dims", 1);
+    sum = unary(g, "Neg", (struct output){op_finish(b), 0}, NULL);
+    b = with_values(g, "SparseDenseCwiseAdd", op, grad_out[0], sum);
+    grad_in[1] = binary(g, "Mul", (struct output){op_finish(b), 0}, y, "mul");
     return grad_done(grad_in + 1, 1);
 }
 
@@ -499,10 +506,8 @@ static int cwise(const struct kernel_args *a, enum combine how)
     const size_t bytes = tensor_bytes(out);
     struct shape both;
     struct sparse x;
-    int rc = sparse_want_number(a);
+    int rc = read_numbers(a, &x);
 
-    if (rc == 0)
-        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     if (shape_broadcast(&x.dense, &y->shape, &both) != 0 || !shape_equal(&both, &x.dense))
@@ -579,10 +584,8 @@ static int kern_dense_add(const struct kernel_args *a)
     const struct tensor *y = a->in[3], *out = a->out[0];
     const size_t bytes = tensor_bytes(out);
     struct sparse x;
-    int rc = sparse_want_number(a);
+    int rc = read_numbers(a, &x);
 
-    if (rc == 0)
-        rc = sparse_read(a, 0, 1, 2, &x);
     if (rc != 0)
         return rc;
     if (!shape_equal(&x.dense, &y->shape))
@@ -593,7 +596,7 @@ static int kern_dense_add(const struct kernel_args *a)
     if (bytes > 0)
         memcpy(out->data, y->data, bytes);
     for (int64_t i = 0; i < x.n; i++)
-        sparse_add(out, element_under(&x, i, &x.dense), x.values, i);
+        sparse_add(out, sparse_place(&x, i), x.values, i);
     return 0;
 }
 
@@ -718,7 +721,7 @@ static const struct op_def rows[] = {
      "input_indices:int64, input_values:T, input_shape:int64, reduction_axes:int32 -> "
      "output:T; keep_dims:bool=false, T:number_type",
      .ranks = "211", .sized_by = "input_shape reduction_axes"},
-    {"SparseSoftmax", OP_LIBM, softmax_shape, softmax_grad, CALL(kern_softmax_of_rows),
+    {"SparseSoftmax", 0, softmax_shape, softmax_grad, CALL(kern_softmax_of_rows),
      "sp_indices:int64, sp_values:T, sp_shape:int64 -> output:T; T:float_type",
      .ranks = "211"},
     CWISE("SparseDenseCwiseAdd", grad_missing, kern_cwise_add),

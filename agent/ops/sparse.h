@@ -22,6 +22,16 @@ static inline int64_t sparse_index(const struct sparse *s, int64_t i, int d)
     return tensor_int(s->indices, i * s->dense.rank + d);
 }
 
+/* The place of element i among those of the dense tensor. */
+static inline int64_t sparse_place(const struct sparse *s, int64_t i)
+{
+    int64_t at = 0;
+
+    for (int d = 0; d < s->dense.rank; d++)
+        at = at * s->dense.dim[d] + sparse_index(s, i, d);
+    return at;
+}
+
 /* Reads inputs `indices`, `values` and `shape`; values -1: there are none. ERR_ARG, ERR_LIMIT. */
 int sparse_read(const struct kernel_args *a, int indices, int values, int shape,
                 struct sparse *ret);

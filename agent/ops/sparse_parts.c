@@ -65,10 +65,8 @@ static int kern_reshape(const struct kernel_args *a)
     for (int d = 0; d < to.rank; d++)
         tensor_set_int(a->out[1], d, to.dim[d]);
     for (int64_t i = 0; i < x.n; i++) {
-        int64_t at = 0;
+        int64_t at = sparse_place(&x, i);
 
-        for (int d = 0; d < x.dense.rank; d++)
-            at = at * x.dense.dim[d] + sparse_index(&x, i, d);
         for (int d = to.rank - 1; d >= 0; d--) {
             tensor_set_int(a->out[0], i * to.rank + d, at % to.dim[d]);
             at /= to.dim[d];
@@ -108,15 +106,12 @@ static int kern_reorder(const struct kernel_args *a)
 /* The numbers of the elements, put in the same order, say where each came from. */
 GRAD(reorder_grad)
 {
-    struct output indices = input_of(op, 0), n, first, step, places;
+    struct output indices = input_of(op, 0), n, places;
 
     if (!output_valid(grad_out[1]))
         return 0;
     n = vector_slice(g, shape_of(g, indices, NULL), 0, 1, "shrink_axis_mask");
-    first = constant_i32(g, 0, "range/start");
-    step = constant_i32(g, 1, "range/delta");
-    places = ternary(g, "Range", first, n, step, "range");
-    places = ternary(g, "SparseReorder", indices, places, input_of(op, 2), NULL);
+    places = ternary(g, "SparseReorder", indices, range_to(g, n), input_of(op, 2), NULL);
     places.index = 1;
     places = unary(g, "InvertPermutation", places, NULL);
     grad_in[1] = gather_rows(g, grad_out[1], places);
