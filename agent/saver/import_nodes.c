@@ -94,15 +94,14 @@ static void name_node(struct import *im, struct import_node *node)
     }
 }
 
-/* Notes an input of a node: how many outputs `from` has, and for a node whose definition will be
- * guessed, who uses them. Called in reverse, so that the uses are in the file's order. */
+/* Notes an input of a node: how many outputs `from` has, and who uses them. Called in reverse, so
+ * that the uses are in the file's order. */
 static void note_use(struct import *im, struct import_node *from, int index,
                      const Tf__NodeDef *by, int place)
 {
     if (index >= from->n_outputs)
         from->n_outputs = index + 1;
-    if (place >= 0 && op_def_find(graph_op_table(im->g), from->def->op) == NULL &&
-        import_listed(im, from->def->op) == NULL) {
+    if (place >= 0) {
         struct import_use *use = ARENA_NEW(&im->arena, struct import_use);
 
         *use = (struct import_use){by, place, index, from->uses};
@@ -549,6 +548,9 @@ static int define(struct import *im, const struct import_node *node,
 /* What to use instead of an operation that nothing here computes, for its error; NULL: nothing. */
 static const char *instead_of(const char *type)
 {
+    static const char no_svd[] =
+        "singular values are not computed: SelfAdjointEigV2 of x' x "
+        "gives their squares and the right singular vectors";
     static const struct {
         const char *begins, *reason;
     } rows[] = {
@@ -556,10 +558,8 @@ static const char *instead_of(const char *type)
                      "CudnnCompatibleLSTMCell or CudnnCompatibleGRUCell "
                      "(tf.contrib.cudnn_rnn), which "
                      "restore the same checkpoints, and export that"},
-        {"Svd", "singular values are not computed: SelfAdjointEigV2 of x' x gives their "
-                "squares and the right singular vectors"},
-        {"BatchSvd", "singular values are not computed: SelfAdjointEigV2 of x' x gives "
-                     "their squares and the right singular vectors"},
+        {"Svd", no_svd},
+        {"BatchSvd", no_svd},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)

@@ -17,7 +17,7 @@
 
 enum visit { TO_BUILD, OPEN, BUILT };
 
-/* A data input of a node that an op without a definition gives. */
+/* A data input of a node. */
 struct import_use {
     const Tf__NodeDef *by;
     int place, index; /* input `place` of `by` is output `index` */
@@ -28,11 +28,10 @@ struct import_node {
     const Tf__NodeDef *def;
     const char *name; /* in the graph: with the scope, and unique */
     enum visit visit;
-    size_t next_input; /* the next input to look at while the node is open */
-    size_t control_of; /* the last node that added it as a control input, plus 1 */
-    int n_outputs;     /* number of outputs that others use */
-    struct import_use
-        *uses; /* of a node whose definition is guessed, in the file's order */
+    size_t next_input;       /* the next input to look at while the node is open */
+    size_t control_of;       /* the last node that added it as a control input, plus 1 */
+    int n_outputs;           /* number of outputs that others use */
+    struct import_use *uses; /* in the file's order */
     struct operation *op;
 };
 

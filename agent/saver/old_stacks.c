@@ -6,9 +6,8 @@
 
 #include <string.h>
 
-enum {
-    MAX_PASSES = 64
-}; /* a handle is passed on at most that often against the file's order */
+/* A handle is passed on at most that often against the file's order. */
+enum { MAX_PASSES = 64 };
 
 struct change {
     const char *from, *to;
