@@ -25,11 +25,9 @@ static int is_file(const char *prefix, const char *suffix)
 
 /* ---- graphs alone ---- */
 
-enum {
-    HEAD_BYTES = 4096, /* a longer name of a first node is not looked through */
-    FIRST_FIELD = 0x0a,
-    SECOND_FIELD = 0x12
-}; /* keys of fields that have a length */
+enum { HEAD_BYTES = 4096 }; /* a longer name of a first node is not looked through */
+/* keys of fields that have a length */
+enum { FIRST_FIELD = 0x0a, SECOND_FIELD = 0x12 };
 
 /* Whether the bytes begin with a NodeDef {1: name, 2: operation} in field 1. A MetaGraphDef has
  * {1: version, 2: OpList} there, whose bytes are a message and no word. */
@@ -338,7 +336,8 @@ int ckpt_is_there(const char *path, struct err *err)
     return there;
 }
 
-/* Gives the prefix of shards for one that has none of its own values. Takes `prefix`. */
+/* *ret: the prefix of the shards, for one without values of its own; otherwise `prefix`, which
+ * is freed if it is not that. */
 static int with_shards(char **ret, char *prefix, struct err *err)
 {
     char *shards;

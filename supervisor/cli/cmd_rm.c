@@ -18,10 +18,11 @@ static int check_job(const char *run, const struct submitted *job, const char *f
             "%s would begin again: Slurm job %s is %s; `scancel %s` cancels it", run,
             job->id, job->state, job->id);
     if (submitted_is_unknown(job))
-        return err_set(err, ERR_STATE,
-                       "%s might begin again: nobody says whether Slurm job %s is over "
-                       "(%s); if it is, remove %s first",
-                       run, job->id, job->reason, folder);
+        return err_set(
+            err, ERR_STATE,
+            "%s might begin again: it is not known whether Slurm job %s is over "
+            "(%s); if it is, remove %s first",
+            run, job->id, job->reason, folder);
     return 0;
 }
 
