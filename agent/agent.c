@@ -133,6 +133,8 @@ int agent_main(int argc, char **argv, const struct algo_ops *algorithm)
 {
     if (argc == 4 && strcmp(argv[1], "agent") == 0)
         return run_agent(argv[2], argv[3], algorithm);
+    if (argc == 2 && strcmp(argv[1], "describe") == 0)
+        return describe_main();
     if (argc > 1 && strcmp(argv[1], "launch") == 0)
         return launch_main(argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "plugin") == 0)

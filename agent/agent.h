@@ -1,6 +1,7 @@
 /* agent.h - the agent program: a child process of the supervisor, one for each agent.
  *
  *     brood-agent agent <parent pid> <name>       descriptors as in protocol.h
+ *     brood-agent describe                        prints what its algorithms say of themselves
  *     brood-agent launch <parent pid> [--keep N] -- command [args...]
  *
  * Sends hello, then answers requests until its pipe ends. Graph, session and BLAS are not

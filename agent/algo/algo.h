@@ -1,7 +1,8 @@
 /* algo.h - the interface of an algorithm: functions that build its graph, act and run its
  * stages, and the list of the stages as data.
  *
- * An algorithm is one file and one row of the registry. It is created on `configure`,
+ * An algorithm is one file, which also describes it (struct algo_about), and one row of the
+ * registry. It is created on `configure`,
  * builds its part of the graph, and then answers `act` and its stages by running the
  * session. All that lives longer than a request is in variables; only stages that are
  * declared as writing may change them.
@@ -13,6 +14,7 @@
 #define AGENT_ALGO_ALGO_H
 
 #include "agent/algo/live.h"
+#include "agent/algo/settings.h"
 #include "agent/algo/symmetry.h"
 #include "agent/session/session.h"
 #include "common/config/algorithms.h"
@@ -63,6 +65,7 @@ struct algo_args {
     const struct algo_ops *ops; /* the algorithm's own */
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     const struct space *agents; /* all, in the environment's order */
     size_t n_agents;
     size_t self; /* index of this agent; n_agents for the central process, and for a ps
@@ -163,8 +166,16 @@ struct stage_result { /* tensors are borrowed from the algorithm until its next 
     struct tensor priorities; /* (G, B) f32, for the next draws; data NULL: none */
 };
 
+/* What an algorithm says about itself. Its name is that of its algo_ops. */
+struct algo_about {
+    struct algorithm_info
+        info; /* but for name and settings, which described.c fills in */
+    const char *const *settings; /* keys of settings.h; NULL-terminated */
+};
+
 struct algo_ops {
     const char *name;
+    const struct algo_about *about; /* NULL: it is no row of the registry */
     int variant; /* tells algorithms that share their functions apart; their file's enum */
     /* Builds the graph. Errors of building come from graph_error. */
     int (*build)(struct algo **ret, const struct algo_args *args, struct err *err);
@@ -192,6 +203,7 @@ struct algo_ops {
                  struct stage_result *ret, struct err *err);
 };
 
+const struct algo_ops *algo_at(size_t i);           /* NULL past the end */
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
 /* Chooses between the variants for single rows and whole episodes (algorithm_rows). */
 const struct algo_ops *algo_choose(const struct agent_config *config);

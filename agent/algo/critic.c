@@ -26,6 +26,7 @@ enum critic_live { CRITIC_CLIP_NORM, CRITIC_RATE, CRITIC_POLYAK, CRITIC_LIVES };
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     const struct space *self;
     struct output inputs, action, q_predicted, is_weight;
     struct output polyak, q;
@@ -71,7 +72,7 @@ static struct operation *make_training(struct algo *a, struct err *err)
     char *scope = xasprintf("%s/performance_network/", a->self->name);
     struct minimizer m = {.scope = scope,
                           .optimizer = network_optimizer(c, &c->critic),
-                          .clip_by = c->settings.clip_by};
+                          .clip_by = a->settings->clip_by};
     struct output error = binary(g, "Sub", a->q_predicted, a->q, "td_error"), loss;
     struct operation *train;
 
@@ -144,6 +145,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = c;
+    a->settings = args->settings;
     a->self = &args->agents[args->self];
     r = build_graph(a, err);
     if (r < 0) {
@@ -167,8 +169,32 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
+/* ---- description ---- */
+
+static const char *const settings[] = {"clip_by", NULL};
+
+static const struct algorithm_default defaults[] = {
+    {"critic.hidden", "[128, 32]"},
+    {"critic.activation", "leaky_relu"},
+    {"critic.after_action", "[64]"},
+    {"critic.output_init", "0.003"},
+    {NULL},
+};
+
+static const struct algo_about about = {
+    .info = {.summary = "a critic alone, trained by a client with targets of its own",
+             .use = "for a program that computes the targets itself, through `brood run` "
+                    "and its socket",
+             .stages = "",
+             .source = "agent/algo/critic.c",
+             .defaults = defaults,
+             .own_critic = 1,
+             .without_env = 1},
+    .settings = settings};
+
 const struct algo_ops critic_ops = {
     .name = "critic",
+    .about = &about,
     .build = build,
     .free = critic_free,
     .lives = lives,

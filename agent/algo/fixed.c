@@ -142,13 +142,57 @@ static void reads(struct algo *a, struct reads *r)
     proposals_reads(&a->proposals, a->self, r);
 }
 
-#define FIXED_OPS(NAME, VARIANT)                                                         \
+/* ---- descriptions ---- */
+
+static const char *const no_settings[] = {NULL};
+
+static const char *const frozen_settings[] = {"from",   "agent",  "observation",
+                                              "action", "choose", NULL};
+
+/* Those that heuristic.c has rules for. */
+static const char *const heuristic_envs[] = {
+    "simple",        "simple_reference", "simple_speaker_listener",
+    "simple_spread", "simple_tag",       NULL};
+
+static const struct algo_about frozen_about = {
+    .info = {.summary = "acts as a checkpoint's policy does; does not learn",
+             .use = "opponents and partners that are not to change, and policies from "
+                    "elsewhere",
+             .stages = "propose(all)",
+             .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
+             .fixed = 1},
+    .settings = frozen_settings};
+static const struct algo_about heuristic_about = {
+    .info = {.summary = "acts by rules written for its environment; does not learn",
+             .use = "a mark to beat, and a partner that is good from the beginning",
+             .stages = "propose(all)",
+             .source = "agent/algo/heuristic.c",
+             .fixed = 1,
+             .envs = heuristic_envs},
+    .settings = no_settings};
+static const struct algo_about noop_about = {
+    .info = {.summary = "does nothing: first choices, and zeros",
+             .use = "agents that are not to act",
+             .stages = "propose(all)",
+             .source = "agent/algo/fixed.c",
+             .fixed = 1},
+    .settings = no_settings};
+static const struct algo_about random_about = {
+    .info = {.summary = "acts at random, evenly over what is possible",
+             .use = "the bottom of a comparison, and tests of environments",
+             .stages = "propose(all)",
+             .source = "agent/algo/fixed.c",
+             .fixed = 1},
+    .settings = no_settings};
+
+#define FIXED_OPS(NAME, ABOUT, VARIANT)                                                  \
     {                                                                                    \
-        .name = NAME, .variant = (VARIANT), .build = build, .free = fixed_free,          \
-        .stages = stages, .reads = reads, .init = init, .act = act, .stage = propose,    \
+        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
+        .free = fixed_free, .stages = stages, .reads = reads, .init = init, .act = act,  \
+        .stage = propose,                                                                \
     }
 
-const struct algo_ops frozen_ops = FIXED_OPS("frozen", FROZEN);
-const struct algo_ops heuristic_ops = FIXED_OPS("heuristic", HEURISTIC);
-const struct algo_ops noop_ops = FIXED_OPS("noop", NOOP);
-const struct algo_ops random_ops = FIXED_OPS("random", RANDOM);
+const struct algo_ops frozen_ops = FIXED_OPS("frozen", frozen_about, FROZEN);
+const struct algo_ops heuristic_ops = FIXED_OPS("heuristic", heuristic_about, HEURISTIC);
+const struct algo_ops noop_ops = FIXED_OPS("noop", noop_about, NOOP);
+const struct algo_ops random_ops = FIXED_OPS("random", random_about, RANDOM);

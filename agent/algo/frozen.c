@@ -111,13 +111,18 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
 {
     struct graph *g = args->graph;
     const struct space *self = &args->agents[args->self];
-    const struct algorithm_settings *set = &args->config->settings;
+    const struct algorithm_settings *set = args->settings;
     const int is_discrete = !self->box;
     struct output named_so;
-    int r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
-                                     : find_by_collection(f, g, err);
     int64_t combinations;
+    int r;
 
+    if ((set->observation == NULL) != (set->action == NULL))
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.observation"),
+                          "observation and action name two tensors of one graph, "
+                          "expected both or neither");
+    r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
+                                 : find_by_collection(f, g, err);
     if (r < 0)
         return r;
     combinations = choices_count(self, MAX_COMBINATIONS);
@@ -165,7 +170,7 @@ static int frozen_open(void **ret, const struct algo_args *a, struct err *err)
     f = xcalloc(1, sizeof(*f));
     f->name = a->agents[a->self].name;
     f->prefix = a->prefix;
-    f->sample = a->config->settings.choose == CHOOSE_SAMPLE;
+    f->sample = a->settings->choose == CHOOSE_SAMPLE;
     r = import_meta_graph_bytes(&f->saver, a->graph, a->metagraph, a->metagraph_bytes,
                                 NULL, NULL, &why);
     if (r < 0)

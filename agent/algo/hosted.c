@@ -102,8 +102,23 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return 0;
 }
 
+static const char *const settings[] = {"from", "agent", NULL};
+
+static const struct algo_about about = {
+    .info = {.summary = "a graph built elsewhere, trained by a client with the graph's "
+                        "own train ops",
+             .use = "models that exist as a MetaGraph of TensorFlow 1: a program feeds, "
+                    "fetches and trains them through `brood run` and its socket",
+             .stages = "",
+             .source = "a MetaGraph of TensorFlow 1 or of brood, with or without a "
+                       "checkpoint",
+             .own_critic = 1,
+             .without_env = 1},
+    .settings = settings};
+
 const struct algo_ops hosted_ops = {
     .name = "graph",
+    .about = &about,
     .build = build,
     .free = hosted_free,
     .init = init,

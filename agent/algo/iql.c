@@ -94,6 +94,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = args->config;
+    a->settings = args->settings;
     a->share = args->share;
     a->agents = args->agents;
     a->self = self;
@@ -132,8 +133,34 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
+/* ---- description ---- */
+
+static const char *const settings[] = {EPISODE_SETTINGS, "hysteresis", "own_batches",
+                                       NULL};
+
+/* What needs more than single rows (q_learner.c). */
+static const struct algorithm_bound episodes_if[] = {
+    {"lambda", 0},    {"n_step", 1},      {"target_every", 0},
+    {"recurrent", 0}, {"last_action", 0}, {"agent_id", 0},
+    {NULL},
+};
+
+static const struct algo_about about = {
+    .info = {.summary = "each agent alone: a deep Q-network of its own observation",
+             .use = "discrete actions, and tasks where agents can learn as if they were "
+                    "alone; with `hysteresis`, games that punish miscoordination",
+             .stages = "learn(all, writes)",
+             .source =
+                 "Tampuu et al. 2017, Multiagent cooperation and competition with deep "
+                 "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
+             .episodes_if = episodes_if,
+             .own_critic = 1,
+             .shares = 1},
+    .settings = settings};
+
 const struct algo_ops iql_ops = {
     .name = "iql",
+    .about = &about,
     .build = build,
     .free = iql_free,
     .stages = stages,

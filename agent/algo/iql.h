@@ -57,6 +57,7 @@ struct batch { /* 64-byte aligned, kept from update to update */
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     struct share *share; /* NULL: nothing is shared */
     const struct space *agents, *self;
     size_t index, n_agents;

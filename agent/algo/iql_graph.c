@@ -43,9 +43,9 @@ static void make_lives(struct algo *a)
         return;
     a->live[IQL_POLYAK] = live_fed(g, "polyak", c->polyak, 0, "polyak");
     a->live[IQL_HYSTERESIS] =
-        live_fed(g, "settings.hysteresis", c->settings.hysteresis, 0, "hysteresis");
+        live_fed(g, "settings.hysteresis", a->settings->hysteresis, 0, "hysteresis");
     a->live[IQL_DISCOUNT] = live_new(g, "discount", c->discount);
-    a->live[IQL_EPSILON] = live_schedule(g, "settings.epsilon", &c->settings.epsilon);
+    a->live[IQL_EPSILON] = live_schedule(g, "settings.epsilon", &a->settings->epsilon);
 }
 
 static void make_loss(struct algo *a)
@@ -73,7 +73,7 @@ static int make_training(struct algo *a, struct err *err)
         .step = {.scope = scope,
                  .optimizer = network_optimizer(a->config, &a->config->critic),
                  .clip_norm = a->live[IQL_CLIP_NORM].constant,
-                 .clip_by = a->config->settings.clip_by},
+                 .clip_by = a->settings->clip_by},
         .loss = a->loss};
     const int r = share_build_steps(a->share, a->graph, &part, 1, &a->train, err);
 
@@ -109,7 +109,7 @@ int iql_build_graph(struct algo *a, struct err *err)
     make_placeholders(a);
     make_lives(a);
     if (share_learns(a->share))
-        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+        reward_scale_init_own(&a->scale, g, a->settings->reward_scale, a->agents,
                               &a->index, a->share);
     a->q = unary(g, "Identity", network(a, "q_func"), "q");
     name_policy(g, a->obs, a->q, POLICY_SCORES_COMBINATIONS);

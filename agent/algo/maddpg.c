@@ -93,7 +93,7 @@ static int act_gumbel(struct algo *a, struct session *s, const struct act_args *
     const struct space *space = maddpg_self(a);
     const int64_t rows = (int64_t)args->n_copies;
     const int greedy = args->mode == ACT_GREEDY;
-    const int chooses = greedy || a->config->settings.execute == EXECUTE_HARD;
+    const int chooses = greedy || a->settings->execute == EXECUTE_HARD;
     const struct output *fetch = greedy    ? &a->policy.raw
                                  : chooses ? &a->policy.scores
                                            : &a->policy.action;
@@ -125,7 +125,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         rows_reserve(&a->act_memory, &a->act_rows, rows, (size_t)(before + inputs), err);
 
     /* one temperature for all copies, that of the first copy's step */
-    if (r == 0 && !a->deterministic && a->config->settings.execute == EXECUTE_SOFT)
+    if (r == 0 && !a->deterministic && a->settings->execute == EXECUTE_SOFT)
         r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
                        &a->live[LIVE_TEMPERATURE].value, err);
     if (r < 0)
@@ -181,7 +181,7 @@ static int64_t joint_width(const struct algo *a)
 static int check(const struct algo_args *args, int reads_proposals, struct err *err)
 {
     const struct agent_config *c = args->config;
-    int r = check_agent_id(c, err);
+    int r = check_agent_id(args->settings, err);
 
     if (r == 0 && args->share != NULL &&
         (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT ||
@@ -219,9 +219,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     const struct agent_config *c = args->config;
     struct algo *a;
     int deterministic =
-        c->settings.policy == POLICY_DETERMINISTIC ||
-        (c->settings.policy == POLICY_AUTO && self->box && !self->particle);
-    int r = check_policy(self, &c->settings, deterministic, err);
+        args->settings->policy == POLICY_DETERMINISTIC ||
+        (args->settings->policy == POLICY_AUTO && self->box && !self->particle);
+    int r = check_policy(self, args->settings, deterministic, err);
 
     if (r == 0)
         r = check(args, variant != DDPG, err);
@@ -230,6 +230,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = c;
+    a->settings = args->settings;
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
@@ -276,13 +277,59 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-#define OPS(NAME, VARIANT)                                                               \
+/* ---- descriptions ---- */
+
+#define SETTINGS                                                                         \
+    "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
+        "exploration_noise", "symmetry", "reward_scale", "agent_id"
+
+static const char *const settings[] = {SETTINGS, NULL};
+
+static const char *const matd3_settings[] = {
+    SETTINGS, "policy_delay", "target_policy_noise", "target_noise_clip", NULL,
+};
+
+static const struct algo_about maddpg_about = {
+    .info = {.summary = "critics that see all observations and actions, actors that see "
+                        "their own",
+             .use = "competition and mixed motives, discrete or continuous actions, rows "
+                    "that are dear",
+             .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
+             .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
+                       "cooperative-competitive environments",
+             .is_default = 1,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about ddpg_about = {
+    .info = {.summary = "each agent alone: an actor, and a critic of its own observation",
+             .use = "agents whose success depends little on the others; the yardstick "
+                    "for maddpg",
+             .stages = "learn(all, writes)",
+             .source = "Lillicrap et al. 2016, Continuous control with deep "
+                       "reinforcement learning",
+             .own_critic = 1,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about matd3_about = {
+    .info = {.summary =
+                 "maddpg with the smaller of two critics' values, noise on the targets' "
+                 "actions, and a slower policy; one agent alone: td3",
+             .use = "as maddpg, mostly for continuous actions; for one agent it is td3",
+             .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
+             .source =
+                 "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
+                 "domains using double centralized critics; Fujimoto et al. 2018, "
+                 "Addressing function approximation error in actor-critic methods",
+             .shares = 1},
+    .settings = matd3_settings};
+
+#define OPS(NAME, ABOUT, VARIANT)                                                        \
     {                                                                                    \
-        .name = NAME, .variant = (VARIANT), .build = build, .free = maddpg_free,         \
-        .stages = stages, .reads = maddpg_reads, .lives = lives, .init = init,           \
-        .act = act, .stage = maddpg_stage,                                               \
+        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
+        .free = maddpg_free, .stages = stages, .reads = maddpg_reads, .lives = lives,    \
+        .init = init, .act = act, .stage = maddpg_stage,                                 \
     }
 
-const struct algo_ops maddpg_ops = OPS("maddpg", MADDPG);
-const struct algo_ops ddpg_ops = OPS("ddpg", DDPG);
-const struct algo_ops matd3_ops = OPS("matd3", MATD3);
+const struct algo_ops maddpg_ops = OPS("maddpg", maddpg_about, MADDPG);
+const struct algo_ops ddpg_ops = OPS("ddpg", ddpg_about, DDPG);
+const struct algo_ops matd3_ops = OPS("matd3", matd3_about, MATD3);

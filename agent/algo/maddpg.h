@@ -128,6 +128,7 @@ struct batch {
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     const struct space *agents;
     size_t n_agents, self;
     struct share *share; /* NULL: nothing is shared */

@@ -62,7 +62,8 @@ static void make_live_settings(struct algo *a)
         {LIVE_CLIP_NORM, "clip_norm", c->clip_norm, steps},
         {LIVE_POLYAK, "polyak", c->polyak, learns},
         {LIVE_DISCOUNT, "discount", c->discount, learns},
-        {LIVE_LOGIT_PENALTY, "settings.logit_penalty", c->settings.logit_penalty, learns},
+        {LIVE_LOGIT_PENALTY, "settings.logit_penalty", a->settings->logit_penalty,
+         learns},
     };
 
     if (steps)
@@ -74,14 +75,14 @@ static void make_live_settings(struct algo *a)
     if (!learns)
         return;
     a->live[LIVE_TEMPERATURE] =
-        live_schedule(a->graph, "settings.temperature", &c->settings.temperature);
+        live_schedule(a->graph, "settings.temperature", &a->settings->temperature);
     a->live[LIVE_EXPLORATION_NOISE] = live_schedule(
-        a->graph, "settings.exploration_noise", &c->settings.exploration_noise);
+        a->graph, "settings.exploration_noise", &a->settings->exploration_noise);
     if (a->twin) {
         a->live[LIVE_TARGET_NOISE] = live_schedule(
-            a->graph, "settings.target_policy_noise", &c->settings.target_policy_noise);
+            a->graph, "settings.target_policy_noise", &a->settings->target_policy_noise);
         a->live[LIVE_TARGET_NOISE_CLIP] = live_new(a->graph, "settings.target_noise_clip",
-                                                   c->settings.target_noise_clip);
+                                                   a->settings->target_noise_clip);
     }
 }
 
@@ -97,9 +98,9 @@ static void make_constants(struct algo *a)
     if (!share_learns(a->share))
         return;
     live_constant(g, &a->live[LIVE_POLYAK], c->polyak, 0, "polyak");
-    live_constant(g, &a->live[LIVE_LOGIT_PENALTY], c->settings.logit_penalty, 0,
+    live_constant(g, &a->live[LIVE_LOGIT_PENALTY], a->settings->logit_penalty, 0,
                   "logit_penalty");
-    live_constant(g, &a->live[LIVE_TEMPERATURE], c->settings.temperature.from, 0,
+    live_constant(g, &a->live[LIVE_TEMPERATURE], a->settings->temperature.from, 0,
                   "temperature");
     a->keep = binary(g, "Sub", constant_f32(g, 1.0f, NULL), a->live[LIVE_POLYAK].constant,
                      "keep");
@@ -206,7 +207,7 @@ static int minimize(struct algo *a, struct output loss, struct learner *l,
     struct minimizer m = {.scope = scope,
                           .optimizer = l->optimizer,
                           .clip_norm = a->live[LIVE_CLIP_NORM].constant,
-                          .clip_by = a->config->settings.clip_by};
+                          .clip_by = a->settings->clip_by};
     int r = 0;
 
     if (a->share == NULL && l->optimizer->type != OPT_ACCEPT_REJECT) {
@@ -234,7 +235,7 @@ static int share_both(struct algo *a, struct err *err)
             (struct share_part){.step = {.scope = scopes[i],
                                          .optimizer = learners[i]->optimizer,
                                          .clip_norm = a->live[LIVE_CLIP_NORM].constant,
-                                         .clip_by = a->config->settings.clip_by},
+                                         .clip_by = a->settings->clip_by},
                                 .loss = losses[i]};
     }
     r = share_build(a->share, a->graph, parts, 2, err);
@@ -351,8 +352,8 @@ int maddpg_build_graph(struct algo *a, struct err *err)
     make_live_settings(a);
     make_constants(a);
     if (share_learns(a->share))
-        reward_scale_init_own(&a->scale, a->graph, a->config->settings.reward_scale,
-                              a->agents, &a->self, a->share);
+        reward_scale_init_own(&a->scale, a->graph, a->settings->reward_scale, a->agents,
+                              &a->self, a->share);
     if (a->masked)
         a->allowed =
             placeholder(a->graph, DT_FLOAT, &SHAPE(-1, maddpg_self(a)->width), "allowed");

@@ -213,8 +213,7 @@ static int propose(struct algo *a, struct session *s, const struct stage_args *a
 /* Whether the update moves the policy and the targets. */
 static int moves_policy(const struct algo *a, const struct stage_args *args)
 {
-    return !a->twin ||
-           (args->update + 1) % (uint64_t)a->config->settings.policy_delay == 0;
+    return !a->twin || (args->update + 1) % (uint64_t)a->settings->policy_delay == 0;
 }
 
 /* Copies an agent's actions (n, width) into the joint matrix at `column`. Returns the

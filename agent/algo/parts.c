@@ -209,9 +209,9 @@ int finish_graph(struct graph *g, int rc, struct operation **ret_init, struct er
     return graph_error(g) != NULL ? err_pass(err, graph_error(g)) : rc;
 }
 
-int check_agent_id(const struct agent_config *c, struct err *err)
+int check_agent_id(const struct algorithm_settings *set, struct err *err)
 {
-    if (!c->settings.agent_id || c->settings.symmetry == SYMMETRY_NONE)
+    if (!set->agent_id || set->symmetry == SYMMETRY_NONE)
         return 0;
     return err_set_at(
         err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),

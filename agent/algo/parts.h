@@ -2,6 +2,7 @@
 #ifndef AGENT_ALGO_PARTS_H
 #define AGENT_ALGO_PARTS_H
 
+#include "agent/algo/settings.h"
 #include "agent/graph/graph.h"
 #include "agent/nn/nn.h"
 #include "common/config/run_config.h"
@@ -85,7 +86,7 @@ void follow_variables(struct graph *g, const char *agent, const struct following
 
 /* ERR_CONFIG: agent_id and symmetry are both set, but a symmetry cannot turn an agent's
  * id (symmetry.h). */
-int check_agent_id(const struct agent_config *c, struct err *err);
+int check_agent_id(const struct algorithm_settings *set, struct err *err);
 
 /* Ends the building of a graph. *ret_init, for `init`, sets every variable to its first
  * value. Returns the graph's error, or else rc. */

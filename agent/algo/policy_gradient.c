@@ -42,7 +42,7 @@ static void add_stages(struct algo *a, const struct stage *stages, size_t n)
 
 static void make_stages(struct algo *a)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
 
     if (a->choices > 0)
         add_stages(a, &propose_stage, 1);
@@ -64,7 +64,7 @@ static int check_share(const struct algo_args *args, int in_turns, struct err *e
 {
     if (args->share == NULL && !in_turns)
         return 0;
-    if (args->share != NULL && args->config->settings.value_norm == VALUE_NORM_POPART)
+    if (args->share != NULL && args->settings->value_norm == VALUE_NORM_POPART)
         return err_set_at(
             err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
             "popart changes weights that a ps has; expected running or none "
@@ -74,18 +74,18 @@ static int check_share(const struct algo_args *args, int in_turns, struct err *e
     return 0;
 }
 
-static int check(const struct space *self, const struct agent_config *c, struct err *err)
+static int check(const struct space *self, const struct algo_args *args, struct err *err)
 {
-    int rc = check_optimizers(c, err);
+    int rc = check_optimizers(args->config, err);
 
     if (rc == 0)
-        rc = check_agent_id(c, err);
+        rc = check_agent_id(args->settings, err);
     if (rc < 0 || choices_only(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs discrete actions, or continuous ones with bounds",
-                          c->algorithm);
+                          args->config->algorithm);
     return 0;
 }
 
@@ -172,7 +172,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     const struct kind kind = kinds[args->ops->variant];
     const struct space *self = &args->agents[args->self];
     struct algo *a;
-    int rc = check(self, args->config, err);
+    int rc = check(self, args, err);
 
     if (rc == 0)
         rc = check_share(args, kind.in_turns, err);
@@ -186,6 +186,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = args->config;
+    a->settings = args->settings;
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
@@ -247,16 +248,155 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-#define POLICY_GRADIENT(NAME, VARIANT)                                                   \
+/* ---- descriptions ---- */
+
+static const char *const settings[] = {
+    "agent_id", "gae",          "n_step",     "clip_ratio",     "entropy",
+    "epochs",   "minibatches",  "value_norm", "advantage_norm", "huber",
+    "symmetry", "reward_scale", NULL,
+};
+
+/* COMA's targets and target network take the place of generalised advantages. */
+static const char *const coma_settings[] = {
+    "agent_id", "lambda",   "n_step",       "target_every", "clip_ratio",
+    "entropy",  "epochs",   "minibatches",  "value_norm",   "advantage_norm",
+    "huber",    "symmetry", "reward_scale", NULL,
+};
+
+/* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
+static const struct algorithm_default ppo_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0007"},
+    {"optimizer.epsilon", "0.00001"},
+    {NULL},
+};
+
+/* Kuba et al. 2022, and the settings of HARL. */
+static const struct algorithm_default happo_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"optimizer.epsilon", "0.00001"},
+    {"settings.epochs", "5"},
+    {NULL},
+};
+
+/* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations
+ * and Huber loss. */
+#define PLAIN_STEP                                                                       \
+    {"settings.clip_ratio", "none"}, {"settings.epochs", "1"},                           \
+        {"settings.value_norm", "none"}, {"settings.advantage_norm", "false"},           \
     {                                                                                    \
-        .name = NAME, .variant = (VARIANT), .build = build, .free = pg_free,             \
-        .stages = stages, .rows = rows, .columns = columns, .reads = pg_reads,           \
-        .lives = lives, .init = init, .act = pg_act, .stage = pg_stage,                  \
+        "settings.huber", "none"                                                         \
     }
 
-const struct algo_ops coma_ops = POLICY_GRADIENT("coma", COUNTERFACTUAL);
-const struct algo_ops happo_ops = POLICY_GRADIENT("happo", TURNS);
-const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", OWN);
-const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", OWN);
-const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", JOINT);
-const struct algo_ops mappo_ops = POLICY_GRADIENT("mappo", JOINT);
+/* Papoudakis et al. 2021, and the settings of EPyMARL. */
+static const struct algorithm_default a2c_defaults[] = {
+    {"discount", "0.99"},     {"clip_norm", "10"}, {"optimizer.learning_rate", "0.0005"},
+    {"settings.n_step", "5"}, PLAIN_STEP,          {NULL},
+};
+
+/* Foerster et al. 2018; EPyMARL's values where the paper gives none. */
+static const struct algorithm_default coma_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"settings.lambda", "0.8"},
+    {"settings.target_every", "200"},
+    PLAIN_STEP,
+    {NULL},
+};
+
+static const struct algo_about coma_about = {
+    .info = {.summary =
+                 "actor-critic that compares each action with what else the agent might "
+                 "have done",
+             .use = "cooperation with one reward and discrete actions, where it matters "
+                    "whose action it was",
+             .stages = "propose(all) > learn(all, writes)",
+             .source =
+                 "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
+             .defaults = coma_defaults,
+             .rows = ROWS_WINDOW,
+             .team_reward = 1,
+             .shares = 1},
+    .settings = coma_settings};
+static const struct algo_about happo_about = {
+    .info = {.summary =
+                 "proximal policy optimisation of one agent after another, each knowing "
+                 "how those before it have changed",
+             .use = "cooperation of agents that differ, so that they cannot share "
+                    "parameters",
+             .stages = "prepare(all, writes) > turn(turns, writes) > critic(all, writes)",
+             .source = "Kuba et al. 2022, Trust region policy optimisation in "
+                       "multi-agent reinforcement learning",
+             .defaults = happo_defaults,
+             .rows = ROWS_WINDOW,
+             .team_reward = 1,
+             .keeps_window = 1},
+    .settings = settings};
+static const struct algo_about ia2c_about = {
+    .info = {.summary = "each agent alone: advantage actor-critic on its own observation",
+             .use = "many copies of a cheap environment; the simplest of the policy "
+                    "gradients",
+             .stages = "learn(all, writes)",
+             .source = "Mnih et al. 2016, Asynchronous methods for deep reinforcement "
+                       "learning; Papoudakis et al. 2021, Benchmarking multi-agent deep "
+                       "reinforcement learning algorithms in cooperative tasks",
+             .own_critic = 1,
+             .defaults = a2c_defaults,
+             .rows = ROWS_WINDOW,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about ippo_about = {
+    .info = {.summary = "each agent alone: proximal policy optimisation on its own "
+                        "observation",
+             .use = "any task, with many copies; for one agent it is ppo",
+             .stages = "learn(all, writes)",
+             .source = "Schulman et al. 2017, Proximal policy optimization algorithms; "
+                       "de Witt et al. 2020, Is independent learning all you need in the "
+                       "StarCraft multi-agent challenge?",
+             .own_critic = 1,
+             .defaults = ppo_defaults,
+             .rows = ROWS_WINDOW,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about maa2c_about = {
+    .info = {.summary = "advantage actor-critic with critics that see all observations",
+             .use = "cooperation with many copies of a cheap environment",
+             .stages = "learn(all, writes)",
+             .source =
+                 "Papoudakis et al. 2021, Benchmarking multi-agent deep reinforcement "
+                 "learning algorithms in cooperative tasks",
+             .defaults = a2c_defaults,
+             .rows = ROWS_WINDOW,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about mappo_about = {
+    .info = {.summary =
+                 "proximal policy optimisation with critics that see all observations",
+             .use = "cooperation with many copies: the best known on simple_spread, with "
+                    "shared parameters and symmetry",
+             .stages = "learn(all, writes)",
+             .source = "Yu et al. 2022, The surprising effectiveness of PPO in "
+                       "cooperative multi-agent games",
+             .defaults = ppo_defaults,
+             .rows = ROWS_WINDOW,
+             .shares = 1},
+    .settings = settings};
+
+#define POLICY_GRADIENT(NAME, ABOUT, VARIANT)                                            \
+    {                                                                                    \
+        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
+        .free = pg_free, .stages = stages, .rows = rows, .columns = columns,             \
+        .reads = pg_reads, .lives = lives, .init = init, .act = pg_act,                  \
+        .stage = pg_stage,                                                               \
+    }
+
+const struct algo_ops coma_ops = POLICY_GRADIENT("coma", coma_about, COUNTERFACTUAL);
+const struct algo_ops happo_ops = POLICY_GRADIENT("happo", happo_about, TURNS);
+const struct algo_ops ia2c_ops = POLICY_GRADIENT("ia2c", ia2c_about, OWN);
+const struct algo_ops ippo_ops = POLICY_GRADIENT("ippo", ippo_about, OWN);
+const struct algo_ops maa2c_ops = POLICY_GRADIENT("maa2c", maa2c_about, JOINT);
+const struct algo_ops mappo_ops = POLICY_GRADIENT("mappo", mappo_about, JOINT);

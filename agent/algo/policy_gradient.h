@@ -139,6 +139,7 @@ struct pg_columns { /* places in a log */
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     const struct space *agents;
     size_t n_agents, self;
     struct share *share; /* NULL: has parameters of its own */

@@ -173,7 +173,7 @@ void pg_lambda_returns(const struct algo *a, const struct stage_args *args,
                                      .truncated = w->cut,
                                      .value = w->next_value,
                                      .discount = a->live[PG_DISCOUNT].value};
-    const int64_t n_step = a->config->settings.n_step;
+    const int64_t n_step = a->settings->n_step;
 
     if (a->live[PG_LAMBDA].value > 0)
         targets_lambda(&rows, a->live[PG_LAMBDA].value, kept->returns);

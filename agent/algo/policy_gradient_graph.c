@@ -48,9 +48,9 @@ static void make_lives(struct algo *a)
         {PG_POLYAK, "polyak", c->polyak, "polyak", 0, share_learns(a->share)},
         {PG_DISCOUNT, "discount", c->discount, NULL, 0, share_learns(a->share)},
         {PG_LAMBDA, a->choices > 0 ? "settings.lambda" : "settings.gae",
-         a->choices > 0 ? c->settings.lambda : c->settings.gae, NULL, 0,
+         a->choices > 0 ? a->settings->lambda : a->settings->gae, NULL, 0,
          share_learns(a->share)},
-        {PG_CLIP_RATIO, "settings.clip_ratio", c->settings.clip_ratio, "clip_ratio",
+        {PG_CLIP_RATIO, "settings.clip_ratio", a->settings->clip_ratio, "clip_ratio",
          LIVE_NO_CLIP_NORM, share_learns(a->share)},
     };
 
@@ -69,8 +69,8 @@ static void make_lives(struct algo *a)
     }
     if (share_learns(a->share)) {
         a->live[PG_ENTROPY] =
-            live_schedule(a->graph, "settings.entropy", &c->settings.entropy);
-        live_constant(a->graph, &a->live[PG_ENTROPY], c->settings.entropy.from, 0,
+            live_schedule(a->graph, "settings.entropy", &a->settings->entropy);
+        live_constant(a->graph, &a->live[PG_ENTROPY], a->settings->entropy.from, 0,
                       "entropy_weight");
     }
 }
@@ -179,7 +179,7 @@ static struct output error_loss(struct graph *g, struct output error, double del
 
 static struct output critic_loss(struct algo *a)
 {
-    const double delta = a->config->settings.huber;
+    const double delta = a->settings->huber;
     struct graph *g = a->graph;
     struct output c = a->live[PG_CLIP_RATIO].constant;
     struct output moved = binary(g, "Sub", a->value, a->old_value, "sub");
@@ -306,8 +306,8 @@ int pg_build_graph(struct algo *a, struct err *err)
     variable_scope_leave(g);
     x = a->gaussian ? gaussian(a, x) : categorical(a, x);
     if (share_learns(a->share)) {
-        a->norm = value_norm_new(g, a->config->settings.value_norm);
-        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+        a->norm = value_norm_new(g, a->settings->value_norm);
+        reward_scale_init_own(&a->scale, g, a->settings->reward_scale, a->agents,
                               &a->self, a->share);
     }
     if (share_learns(a->share) && (a->share != NULL || a->in_turns))
@@ -316,8 +316,7 @@ int pg_build_graph(struct algo *a, struct err *err)
     a->value = value_of(a, a->values, "value");
     a->norm.value = last_layer(a);
     rc = make_training(a, x, err);
-    if (rc == 0 && (a->choices > 0 || a->config->settings.n_step > 0) &&
-        share_learns(a->share))
+    if (rc == 0 && (a->choices > 0 || a->settings->n_step > 0) && share_learns(a->share))
         make_target(a);
     variable_scope_leave(g);
     return finish_graph(g, rc, &a->init_variables, err);

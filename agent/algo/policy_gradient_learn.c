@@ -34,7 +34,7 @@ static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
                        int64_t epoch)
 {
     const uint64_t counter =
-        args->update * (uint64_t)a->config->settings.epochs + (uint64_t)epoch;
+        args->update * (uint64_t)a->settings->epochs + (uint64_t)epoch;
     struct pg_window *w = &a->window;
 
     if (w->order_n == n && w->order_of == counter)
@@ -49,7 +49,7 @@ static void draw_order(struct algo *a, const struct stage_args *args, int64_t n,
 static struct minibatch choose_rows(struct algo *a, const struct stage_args *args,
                                     int64_t n, int64_t step)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
     const int64_t m = set->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
     const char *name = args->stage->name;
@@ -67,7 +67,7 @@ static struct minibatch choose_rows(struct algo *a, const struct stage_args *arg
 static int turn_minibatch(struct algo *a, const struct stage_args *args,
                           const struct minibatch *b, struct err *err)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
     const uint64_t steps = (uint64_t)(set->epochs * set->minibatches);
     const size_t n = (size_t)b->n;
     struct pg_window *w = &a->window;
@@ -254,7 +254,7 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
                       const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                       struct err *err)
 {
-    const int64_t steps = a->config->settings.epochs * a->config->settings.minibatches;
+    const int64_t steps = a->settings->epochs * a->settings->minibatches;
     double sums[FETCHES_MAX] = {0};
     struct fetches f = {0};
 
@@ -277,7 +277,7 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
 static int run_target_update(struct algo *a, struct session *s,
                              const struct stage_args *args, struct err *err)
 {
-    const uint64_t every = (uint64_t)a->config->settings.target_every;
+    const uint64_t every = (uint64_t)a->settings->target_every;
 
     if (a->update_target == NULL || (every > 0 && (args->update + 1) % every != 0))
         return 0;
@@ -378,7 +378,7 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,
                   struct err *err)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
     const int rc = share_assign(a->share, SHARE_ALL, s, args, err);
 
     if (rc < 0 || args->repeat + 1 < (uint64_t)(set->epochs * set->minibatches))
@@ -486,7 +486,7 @@ static int window_stage(struct algo *a, struct session *s, const struct stage_ar
     struct pg_kept kept;
     int rc;
 
-    if (args->groups != 1 || args->store == NULL || n < a->config->settings.minibatches)
+    if (args->groups != 1 || args->store == NULL || n < a->settings->minibatches)
         return err_set(err, ERR_ARG,
                        "stage %s: a window of rows expected, a row for each minibatch",
                        name);

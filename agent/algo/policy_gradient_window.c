@@ -234,7 +234,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
                                  .value = w->scaled_value,
                                  .next_value = w->next_value,
                                  .discount = a->live[PG_DISCOUNT].value};
-    const int64_t n_step = a->config->settings.n_step;
+    const int64_t n_step = a->settings->n_step;
     struct value_scale scale;
     struct reward_scaling rewards;
     int rc;
@@ -281,7 +281,7 @@ static void normalize_advantages(const struct pg_kept *kept, int64_t n,
 int pg_normalize(struct algo *a, struct session *s, const struct pg_kept *kept, int64_t n,
                  const double sums[PG_SUMS], struct err *err)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
     struct value_scale was, scale;
     int rc = value_norm_scale(&a->norm, s, &was, err);
 

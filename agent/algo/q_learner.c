@@ -16,7 +16,7 @@ static int64_t carry_width(const struct algo *a)
 {
     if (a->mixers != NULL)
         return 0;
-    return a->memory_units + (a->config->settings.last_action ? a->self->width : 0);
+    return a->memory_units + (a->settings->last_action ? a->self->width : 0);
 }
 
 /* Sets the inputs and the cell's carry of all copies. At a copy's first step its last
@@ -26,7 +26,7 @@ static void make_inputs(const struct algo *a, const struct act_args *args, float
 {
     const size_t obs = (size_t)a->self->obs, width = (size_t)a->self->width;
     const size_t units = (size_t)a->memory_units, all = (size_t)carry_width(a);
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
 
     memset(input, 0, args->n_copies * (size_t)a->inputs * sizeof(float));
     for (size_t e = 0; e < args->n_copies; e++) {
@@ -97,7 +97,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
         choice_to_action(a->self, choice, ret->actions + e * width);
         if (units > 0)
             memcpy(ret->carry + e * all, next_carry + e * units, units * sizeof(float));
-        if (a->config->settings.last_action)
+        if (a->settings->last_action)
             memcpy(ret->carry + e * all + units, ret->actions + e * width,
                    width * sizeof(float));
     }
@@ -197,7 +197,7 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s needs a discrete action space, of at most %d choices",
                           c->algorithm, CHOICES_MAX);
-    if (c->settings.recurrent > 0 && args->max_steps == 0)
+    if (args->settings->recurrent > 0 && args->max_steps == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
                           "recurrent networks are unrolled over whole episodes: set "
                           "env.max_steps");
@@ -207,12 +207,12 @@ static int check(const struct algo_args *args, enum q_mixing mixing, struct err 
                           "the mixer sees all of the team under one symmetry; expected "
                           "what %s has",
                           first_mixed(args, self->team)->name);
-    return check_agent_id(c, err);
+    return check_agent_id(args->settings, err);
 }
 
 static void measure(struct algo *a)
 {
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
 
     a->units = set->recurrent;
     a->cell = set->cell == RECURRENT_LSTM ? CELL_LSTM : CELL_GRU;
@@ -236,6 +236,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = args->config;
+    a->settings = args->settings;
     a->share = args->share;
     a->agents = args->agents;
     a->n_agents = args->n_agents;
@@ -291,13 +292,54 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-#define Q_LEARNER_OPS(algorithm, mixing)                                                 \
+/* ---- descriptions (of iql: iql.c) ---- */
+
+static const char *const team_settings[] = {EPISODE_SETTINGS, NULL};
+
+/* The settings of EPyMARL (Papoudakis et al. 2021). */
+static const struct algorithm_default defaults[] = {
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"settings.clip_by", "global"},
+    {"settings.epsilon", "1 to 0.05 over 50000"},
+    {NULL},
+};
+
+static const struct algo_about vdn_about = {
+    .info = {.summary = "Q-networks whose sum is the value of what the team does",
+             .use = "cooperation with one reward and discrete actions",
+             .stages = "values(all) > learn(all, writes)",
+             .source = "Sunehag et al. 2018, Value-decomposition networks for "
+                       "cooperative multi-agent learning",
+             .defaults = defaults,
+             .own_critic = 1,
+             .team_reward = 1,
+             .rows = ROWS_EPISODES,
+             .shares = 1},
+    .settings = team_settings};
+static const struct algo_about qmix_about = {
+    .info = {.summary = "Q-networks whose values a network of the joint state mixes",
+             .use = "cooperation with one reward, discrete actions, and a joint value "
+                    "that is more than a sum",
+             .stages = "values(all) > mix(central, writes) > learn(all, writes)",
+             .source = "Rashid et al. 2018, QMIX: monotonic value function "
+                       "factorisation for deep multi-agent reinforcement learning",
+             .defaults = defaults,
+             .own_critic = 1,
+             .central = 1,
+             .team_reward = 1,
+             .rows = ROWS_EPISODES,
+             .shares = 1},
+    .settings = team_settings};
+
+#define Q_LEARNER_OPS(algorithm, its_about, mixing)                                      \
     {                                                                                    \
-        .name = (algorithm), .variant = (mixing), .build = build, .free = free_learner,  \
-        .stages = stages, .carry_width = carry_width, .rows = rows, .reads = q_reads,    \
-        .lives = lives, .init = init, .act = act, .stage = q_stage                       \
+        .name = (algorithm), .about = (its_about), .variant = (mixing), .build = build,  \
+        .free = free_learner, .stages = stages, .carry_width = carry_width,              \
+        .rows = rows, .reads = q_reads, .lives = lives, .init = init, .act = act,        \
+        .stage = q_stage                                                                 \
     }
 
-const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", Q_ALONE);
-const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", Q_SUM);
-const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", Q_NETWORK);
+const struct algo_ops iql_episodes_ops = Q_LEARNER_OPS("iql", NULL, Q_ALONE);
+const struct algo_ops vdn_ops = Q_LEARNER_OPS("vdn", &vdn_about, Q_SUM);
+const struct algo_ops qmix_ops = Q_LEARNER_OPS("qmix", &qmix_about, Q_NETWORK);

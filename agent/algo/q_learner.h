@@ -109,6 +109,7 @@ struct q_mixed {
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     struct share *share; /* NULL: nothing is shared */
     struct stage stages[2 + SHARE_N_STAGES];
     size_t n_stages;
@@ -174,8 +175,9 @@ void q_rows_done(struct q_rows *r);
 /* 1 / max(1, sum of the weights): what a mean multiplies each row by. */
 float q_rows_share(const struct q_rows *r, int64_t n);
 /* Targets y (B, L): n_step, or lambda if that is not 0. */
-void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
-               float discount, float lambda, int64_t batch, int64_t length, float *y);
+void q_targets(const struct q_rows *r, const struct algorithm_settings *set,
+               const float *value, float discount, float lambda, int64_t batch,
+               int64_t length, float *y);
 /* The output of that name from the team's k-th member, (B, L) floats; *ret NULL: it sent
  * none, because it learns otherwise, or was given up. ERR_PROTOCOL. */
 int q_team_output(const struct q_team *t, size_t k, const struct space *agents,

@@ -70,18 +70,18 @@ void q_make_lives(struct algo *a)
         live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm");
     a->live[Q_POLYAK] = live_fed(g, "polyak", c->polyak, 0, "polyak");
     a->live[Q_DISCOUNT] = live_new(g, "discount", c->discount);
-    a->live[Q_LAMBDA] = live_new(g, "settings.lambda", c->settings.lambda);
+    a->live[Q_LAMBDA] = live_new(g, "settings.lambda", a->settings->lambda);
     if (a->mixing == Q_ALONE)
         a->live[Q_HYSTERESIS] =
-            live_new(g, "settings.hysteresis", c->settings.hysteresis);
+            live_new(g, "settings.hysteresis", a->settings->hysteresis);
     if (a->mixers == NULL)
-        a->live[Q_EPSILON] = live_schedule(g, "settings.epsilon", &c->settings.epsilon);
+        a->live[Q_EPSILON] = live_schedule(g, "settings.epsilon", &a->settings->epsilon);
     a->live[Q_RATE] = live_critic_rate(g, c);
 }
 
 void q_make_scale(struct algo *a)
 {
-    const enum reward_scale_kind kind = a->config->settings.reward_scale;
+    const enum reward_scale_kind kind = a->settings->reward_scale;
 
     if (a->mixing == Q_ALONE)
         reward_scale_init_own(&a->scale, a->graph, kind, a->agents, &a->index, a->share);
@@ -112,7 +112,7 @@ static int make_training(struct algo *a, struct err *err)
         .step = {.scope = scope,
                  .optimizer = network_optimizer(a->config, &a->config->critic),
                  .clip_norm = a->live[Q_CLIP_NORM].constant,
-                 .clip_by = a->config->settings.clip_by}};
+                 .clip_by = a->settings->clip_by}};
     int r;
 
     if (share_learns(a->share))

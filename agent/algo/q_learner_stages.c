@@ -107,7 +107,7 @@ static void turn_inputs(struct algo *a, struct symmetry *symmetry)
         float *x = b->input + (size_t)t * n * width;
 
         symmetry_obs(symmetry, a->index, n, x, width);
-        if (a->config->settings.last_action)
+        if (a->settings->last_action)
             symmetry_action(symmetry, a->index, n, x + a->self->obs, width);
     }
 }
@@ -119,7 +119,7 @@ static void gather_inputs(struct algo *a, const struct stage_args *args)
     const struct store_view *store = args->store;
     struct q_batch *b = &a->batch;
     const struct q_columns *c = &a->team.columns[a->place];
-    const struct algorithm_settings *set = &a->config->settings;
+    const struct algorithm_settings *set = a->settings;
     const size_t n = (size_t)(b->batch * b->length), width = (size_t)a->inputs;
 
     memset(b->input, 0, (n + (size_t)b->batch) * width * sizeof(float));
@@ -229,7 +229,7 @@ static float best_next(struct algo *a, int64_t i)
     struct q_batch *b = &a->batch;
     const float *target = b->target + (i + b->batch) * a->n_choices;
     const float *by =
-        a->config->settings.double_q ? b->online + (i + b->batch) * a->n_choices : target;
+        a->settings->double_q ? b->online + (i + b->batch) * a->n_choices : target;
     const uint8_t *allowed = NULL;
 
     if (a->self->masked) {
@@ -333,7 +333,7 @@ static int mix_here(struct algo *a, struct session *s, const struct stage_args *
         r = add_team(a, args, "next", b->team_next, err);
     if (r < 0)
         return r;
-    q_targets(&a->rows, a->config, next, a->live[Q_DISCOUNT].value,
+    q_targets(&a->rows, a->settings, next, a->live[Q_DISCOUNT].value,
               a->live[Q_LAMBDA].value, b->batch, b->length, b->y);
     find_slopes(a, q, ret);
     q_priorities(&a->rows, q, b->y, b->batch, b->length, b->priority);
@@ -430,7 +430,7 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
 int q_move_target(struct algo *a, struct session *s, struct operation *update_target,
                   struct operation *copy_target, uint64_t update, struct err *err)
 {
-    const int64_t every = a->config->settings.target_every;
+    const int64_t every = a->settings->target_every;
 
     feeds_begin(&a->feeds);
     if (every > 0)

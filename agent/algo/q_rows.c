@@ -158,8 +158,9 @@ float q_rows_share(const struct q_rows *r, int64_t n)
     return (float)(1 / (sum > 1 ? sum : 1));
 }
 
-void q_targets(const struct q_rows *r, const struct agent_config *c, const float *value,
-               float discount, float lambda, int64_t batch, int64_t length, float *y)
+void q_targets(const struct q_rows *r, const struct algorithm_settings *set,
+               const float *value, float discount, float lambda, int64_t batch,
+               int64_t length, float *y)
 {
     const struct target_rows rows = {.batch = batch,
                                      .length = length,
@@ -173,7 +174,7 @@ void q_targets(const struct q_rows *r, const struct agent_config *c, const float
     if (lambda > 0)
         targets_lambda(&rows, lambda, y);
     else
-        targets_n_step(&rows, c->settings.n_step > 1 ? c->settings.n_step : 1, y);
+        targets_n_step(&rows, set->n_step > 1 ? set->n_step : 1, y);
 }
 
 int q_team_output(const struct q_team *t, size_t k, const struct space *agents,

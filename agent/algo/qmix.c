@@ -99,7 +99,7 @@ static int make_training(struct algo *a, struct mixer *m, struct err *err)
     struct minimizer min = {.scope = scope,
                             .optimizer = network_optimizer(a->config, &a->config->critic),
                             .clip_norm = a->live[Q_CLIP_NORM].constant,
-                            .clip_by = a->config->settings.clip_by};
+                            .clip_by = a->settings->clip_by};
     struct output error, loss;
     int r;
 
@@ -148,8 +148,8 @@ static int make_mixer(struct algo *a, struct mixer *m, const char *team, struct 
     }
     if (has_scope)
         variable_scope_enter(g, team, NULL, REUSE_INHERIT);
-    reward_scale_init(&m->scale, g, a->config->settings.reward_scale, a->agents,
-                      m->team.member, m->team.n);
+    reward_scale_init(&m->scale, g, a->settings->reward_scale, a->agents, m->team.member,
+                      m->team.n);
     m->state_in = placeholder(g, DT_FLOAT, &SHAPE(-1, m->state), "state");
     m->q = placeholder(g, DT_FLOAT, &SHAPE(-1, (int64_t)m->team.n), "q");
     m->mixed = network(g, m, "mixer");
@@ -387,7 +387,7 @@ static int mix(struct algo *a, struct mixer *m, struct session *s,
     gather_states(a, m, args, (size_t)n);
     if ((r = run_target(a, m, s, n, err)) < 0)
         return r;
-    q_targets(&m->rows, a->config, m->next_mixed, a->live[Q_DISCOUNT].value,
+    q_targets(&m->rows, a->settings, m->next_mixed, a->live[Q_DISCOUNT].value,
               a->live[Q_LAMBDA].value, args->batch, args->length, m->targets);
     share = q_rows_share(&m->rows, n);
     for (int64_t i = 0; i < n; i++)

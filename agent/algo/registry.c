@@ -22,6 +22,11 @@ static const struct algo_ops *const registry[] = {
     &matd3_ops,     &noop_ops,   &qmix_ops,   &random_ops, &vdn_ops,
 };
 
+const struct algo_ops *algo_at(size_t i)
+{
+    return i < sizeof(registry) / sizeof(registry[0]) ? registry[i] : NULL;
+}
+
 const struct algo_ops *algo_find(const char *name)
 {
     for (size_t i = 0; i < sizeof(registry) / sizeof(registry[0]); i++)

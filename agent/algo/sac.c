@@ -166,7 +166,7 @@ static int check(const struct algo_args *args, struct err *err)
     int rc = check_optimizers(args->config, err);
 
     if (rc == 0)
-        rc = check_agent_id(args->config, err);
+        rc = check_agent_id(args->settings, err);
     if (rc == 0 && args->ops->variant == MASAC)
         rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
     if (rc < 0)
@@ -214,6 +214,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->config = args->config;
+    a->settings = args->settings;
     a->agents = args->agents;
     a->n_agents = args->n_agents;
     a->self = args->self;
@@ -257,12 +258,61 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return algo_run_each(s, ops, 2, key, err);
 }
 
-#define SOFT_ACTOR_CRITIC(NAME, VARIANT)                                                 \
+/* ---- descriptions ---- */
+
+static const char *const settings[] = {
+    "agent_id",
+    "initial_alpha",
+    "target_entropy_share",
+    "target_entropy_each",
+    "own_batches",
+    "clip_by",
+    "symmetry",
+    "reward_scale",
+    NULL,
+};
+
+/* Haarnoja et al. 2018 for rates and targets, BenchMARL for clipping. */
+static const struct algorithm_default defaults[] = {
+    {"polyak", "0.005"},
+    {"clip_norm", "5"},
+    {"optimizer.learning_rate", "0.0003"},
+    {"settings.clip_by", "global"},
+    {NULL},
+};
+
+static const struct algo_about isac_about = {
+    .info = {.summary = "each agent alone: soft actor-critic on its own observation",
+             .use =
+                 "rows that are expensive, discrete or continuous actions, exploration "
+                 "by the policy's own entropy; for one agent it is sac",
+             .stages = "learn(all, writes)",
+             .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and "
+                       "applications; Christodoulou 2019, Soft actor-critic for discrete "
+                       "action settings",
+             .own_critic = 1,
+             .defaults = defaults,
+             .shares = 1},
+    .settings = settings};
+static const struct algo_about masac_about = {
+    .info = {.summary = "soft actor-critic with critics that see all observations and "
+                        "the others' actions",
+             .use = "as isac, where agents cooperate or compete; the policies stay "
+                    "random as far as target_entropy_share or target_entropy_each says",
+             .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
+             .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and "
+                       "applications; Iqbal, Sha 2019, Actor-attention-critic for "
+                       "multi-agent reinforcement learning",
+             .defaults = defaults,
+             .shares = 1},
+    .settings = settings};
+
+#define SOFT_ACTOR_CRITIC(NAME, ABOUT, VARIANT)                                          \
     {                                                                                    \
-        .name = NAME, .variant = (VARIANT), .build = build, .free = sac_free,            \
-        .stages = stages, .reads = sac_reads, .lives = lives, .init = init, .act = act,  \
-        .stage = sac_stage,                                                              \
+        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
+        .free = sac_free, .stages = stages, .reads = sac_reads, .lives = lives,          \
+        .init = init, .act = act, .stage = sac_stage,                                    \
     }
 
-const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac", ISAC);
-const struct algo_ops masac_ops = SOFT_ACTOR_CRITIC("masac", MASAC);
+const struct algo_ops isac_ops = SOFT_ACTOR_CRITIC("isac", isac_about, ISAC);
+const struct algo_ops masac_ops = SOFT_ACTOR_CRITIC("masac", masac_about, MASAC);

@@ -105,6 +105,7 @@ struct sac_batch {            /* 64-byte aligned, kept from update to update */
 struct algo {
     struct graph *graph;
     const struct agent_config *config;
+    const struct algorithm_settings *settings;
     const struct space *agents;
     size_t n_agents, self;
     struct share *share; /* NULL: nothing is shared */

@@ -58,7 +58,7 @@ static void make_lives(struct algo *a)
     const struct agent_config *c = a->config;
     const int box = sac_is_box(a);
     const double target =
-        box ? c->settings.target_entropy_each : c->settings.target_entropy_share;
+        box ? a->settings->target_entropy_each : a->settings->target_entropy_share;
     struct live *l = a->live;
     struct graph *g = a->graph;
 
@@ -123,7 +123,7 @@ static void make_policy(struct algo *a)
 static void make_alpha(struct algo *a)
 {
     const struct initializer first =
-        constant_initializer(log(a->config->settings.initial_alpha));
+        constant_initializer(log(a->settings->initial_alpha));
 
     variable_scope_enter(a->graph, "temperature", NULL, REUSE_INHERIT);
     a->log_alpha =
@@ -269,7 +269,7 @@ static int make_steps(struct algo *a, struct output alpha_loss, struct err *err)
                                          .optimizer = network_optimizer(
                                              c, i == SAC_CRITIC ? &c->critic : &c->actor),
                                          .clip_norm = a->live[SAC_CLIP_NORM].constant,
-                                         .clip_by = c->settings.clip_by},
+                                         .clip_by = a->settings->clip_by},
                                 .loss = loss[i]};
     }
     rc = share_build_steps(a->share, a->graph, part, SAC_STEPS, a->train, err);
@@ -316,7 +316,7 @@ int sac_build_graph(struct algo *a, struct err *err)
         make_step_lives(a);
     if (share_learns(a->share)) {
         make_lives(a);
-        reward_scale_init_own(&a->scale, g, a->config->settings.reward_scale, a->agents,
+        reward_scale_init_own(&a->scale, g, a->settings->reward_scale, a->agents,
                               &a->self, a->share);
     }
     make_policy(a);

@@ -21,7 +21,7 @@ struct agent_id agent_id_of(const struct algo_args *args)
         id.place = i == args->self ? members : id.place;
         members += strcmp(args->agents[i].team, team) == 0;
     }
-    id.width = args->config->settings.agent_id ? members : 0;
+    id.width = args->settings->agent_id ? members : 0;
     return id;
 }
 

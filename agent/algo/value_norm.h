@@ -12,8 +12,8 @@
 #ifndef AGENT_ALGO_VALUE_NORM_H
 #define AGENT_ALGO_VALUE_NORM_H
 
+#include "agent/algo/settings.h"
 #include "agent/session/session.h"
-#include "common/config/run_config.h"
 
 struct value_layer { /* a network's last layer; NULL: there is no such network */
     struct variable *weights, *biases;

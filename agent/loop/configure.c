@@ -158,7 +158,10 @@ static int parse_config(struct service *s, const msgpack_object *body, struct er
 
     if (config == NULL)
         return err_set(err, ERR_PROTOCOL, "config: a map expected");
-    return msg_to_agent_config(config, &s->config, &s->arena, err);
+    if (msg_to_agent_config(config, &s->config, &s->arena, err) < 0)
+        return err->code;
+    algorithm_settings_read(&s->settings, &s->config);
+    return 0;
 }
 
 static size_t find_agent(const struct service *s, const msgpack_object *name)
@@ -256,7 +259,7 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
     struct err why;
     int rc;
 
-    if (s->config.settings.symmetry == SYMMETRY_NONE)
+    if (s->settings.symmetry == SYMMETRY_NONE)
         return 0;
     if ((rc = msg_get_array(body, "symmetry", &list, err)) < 0 ||
         (rc = msg_get_str(body, "draws", draws, sizeof(draws), err)) < 0)
@@ -331,6 +334,7 @@ static int build(struct service *s, int central, const struct world *world,
     struct algo_args args = {.ops =
                                  s->forced != NULL ? s->forced : algo_choose(&s->config),
                              .config = &s->config,
+                             .settings = &s->settings,
                              .agents = s->agents,
                              .n_agents = s->n_agents,
                              .self = s->self,

@@ -27,6 +27,7 @@ static const struct method {
     int ends;        /* the agent exits after the response */
     handler_fn handle;
 } methods[] = {
+    {"describe", ~0u, 0, 0, handle_describe},
     {"configure", 1u << SERVICE_NEW, 1, 0, handle_configure},
     {"import", 1u << SERVICE_NEW, 1, 0, handle_import},
     {"metagraph", 1u << SERVICE_CONFIGURED, 0, 0, handle_metagraph},

@@ -27,6 +27,10 @@ void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx);
  * send it with msg_end. */
 void hello_pack(struct msg_out *out);
 
+/* Writes the answer to the request `describe` to the standard output, as the build of brood
+ * reads it. Returns the exit code. */
+int describe_main(void);
+
 /* A loop_request_fn; ctx is the service. */
 int service_handle(void *ctx, const struct msg *request, struct msg_out *out);
 

@@ -39,6 +39,7 @@ struct service {
     /* set by configure */
     struct arena arena; /* config, agents */
     struct agent_config config;
+    struct algorithm_settings settings; /* of config */
     char name[AGENT_NAME_MAX];
     uint64_t seed;
     enum numerics numerics;
@@ -81,6 +82,8 @@ typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out
 int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
                    struct err *err); /* an empty map */
 
+int handle_describe(struct service *s, const struct msg *m, struct msg_out *out,
+                    struct err *err);
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
 /* Frees what configure or import made, complete or not; the state is SERVICE_NEW

@@ -82,19 +82,28 @@ void agent_section_resolve(struct agent_config *a)
         a->critic.input = CRITIC_ALL;
 }
 
-static int check_algorithm(const struct yaml_node *at, const char *path,
-                           const struct agent_config *a, struct err *err)
+/* Gives the agent the section's algorithm, if it names one, and its settings. */
+static int take_algorithm(const struct loader *l, const struct yaml_node *section,
+                          const char *path, struct agent_config *a)
 {
+    const struct yaml_node *at = yaml_find(section, "algorithm");
     const char *names[64];
+    char where[128];
     size_t n = 0;
 
-    if (algorithm_find(a->algorithm) != NULL)
+    if (at != NULL && at->kind == YAML_SCALAR && schema_is_name(at->text))
+        a->algorithm = arena_strdup(&l->c->arena, at->text);
+    if (a->algorithm == NULL || algorithm_find(a->algorithm) != NULL) {
+        agent_section_take(a, &l->c->arena);
         return 0;
+    }
+    (void)snprintf(where, sizeof(where), "%s.algorithm", path);
     for (; algorithm_at(n) != NULL; n++) {
         CHECK(n < sizeof(names) / sizeof(names[0]));
         names[n] = algorithm_at(n)->name;
     }
-    return schema_fail_choice(at, path, a->algorithm, names, n, err);
+    return schema_fail_choice(at != NULL ? at : section, where, a->algorithm, names, n,
+                              l->err);
 }
 
 /* The owner of a map of settings: an algorithm or, if that is NULL, an optimizer. */
@@ -107,7 +116,7 @@ static int owner_has(const void *ctx, const char *key)
 {
     const struct owner *o = ctx;
 
-    return o->algorithm != NULL ? algorithm_accepts(o->algorithm, key)
+    return o->algorithm != NULL ? schema_find(&o->algorithm->settings, key) != NULL
                                 : optimizer_has(o->optimizer, key);
 }
 
@@ -122,8 +131,8 @@ static int check_settings(const struct loader *l, const struct yaml_node *sectio
 
     (void)snprintf(where, sizeof(where), "%s.settings", path);
     (void)snprintf(why, sizeof(why), "no setting of %s", a->algorithm);
-    return loader_drop(l, yaml_find(section, "settings"), where, &settings_schema,
-                       owner_has, &owner, why);
+    return loader_drop(l, yaml_find(section, "settings"), where,
+                       &algorithm_any()->settings, owner_has, &owner, why);
 }
 
 static int check_optimizer_at(const struct loader *l, struct yaml_node *optimizer,
@@ -200,20 +209,16 @@ static int check_critic(const struct loader *l, const struct yaml_node *section,
     return check_network(l, yaml_find(section, "critic"), path, "critic", &a->critic, a);
 }
 
-/* Checks what the tables cannot express about one section. Returns the number of keys that
- * were dropped. */
+/* Checks what the tables cannot express about one section that was read. Returns the number of
+ * keys that were dropped. */
 static int check_section(const struct loader *l, const struct yaml_node *section,
                          const char *path, const struct agent_config *a)
 {
     static int (*const checks[])(const struct loader *, const struct yaml_node *,
                                  const char *, const struct agent_config *) = {
-        check_input, check_settings, check_optimizer, check_actor, check_critic};
-    const struct yaml_node *algorithm = yaml_find(section, "algorithm");
-    char where[128];
-    int dropped = 0, rc;
+        check_input, check_optimizer, check_actor, check_critic};
+    int dropped = 0, rc = 0;
 
-    (void)snprintf(where, sizeof(where), "%s.algorithm", path);
-    rc = check_algorithm(algorithm != NULL ? algorithm : section, where, a, l->err);
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && rc >= 0; i++) {
         rc = checks[i](l, section, path, a);
         dropped += rc;
@@ -224,69 +229,48 @@ static int check_section(const struct loader *l, const struct yaml_node *section
 int agent_section_read(const struct loader *l, const struct yaml_node *section,
                        const char *path, struct agent_config *a)
 {
+    int rc = take_algorithm(l, section, path, a), dropped = 0;
     const struct agent_config was = *a;
-    int rc = schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
 
     if (rc == 0)
-        rc = check_section(l, section, path, a);
-    if (rc <= 0)
+        rc = check_settings(l, section, path, a);
+    if (rc >= 0)
+        rc = schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
+    if (rc == 0)
+        rc = dropped = check_section(l, section, path, a);
+    if (rc < 0 || dropped == 0)
         return rc;
     *a = was; /* undoes what the dropped keys set */
     return schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
 }
 
-void agent_section_default_critic(const struct yaml_node *section,
-                                  const struct yaml_node *defaults,
-                                  struct agent_config *a)
-{
-    const struct network_config *own = algorithm_find(a->algorithm)->critic;
-    const struct yaml_node *said[] = {yaml_find(section, "critic"),
-                                      yaml_find(defaults, "critic")};
-    struct network_config n = a->critic;
-
-    if (own == NULL)
-        return;
-    n.hidden = own->hidden;
-    n.activation = own->activation;
-    n.after_action = own->after_action;
-    n.output_init = own->output_init;
-    for (int i = 0; i < 2; i++) {
-        if (yaml_find(said[i], "hidden") != NULL)
-            n.hidden = a->critic.hidden;
-        if (yaml_find(said[i], "activation") != NULL)
-            n.activation = a->critic.activation;
-        if (yaml_find(said[i], "after_action") != NULL)
-            n.after_action = a->critic.after_action;
-        if (yaml_find(said[i], "output_init") != NULL)
-            n.output_init = a->critic.output_init;
-    }
-    a->critic = n;
-}
-
 void agent_section_default_values(const struct yaml_node *section,
                                   const struct yaml_node *defaults,
-                                  struct agent_config *a)
+                                  struct agent_config *a, struct arena *arena)
 {
     const struct algorithm_default *d = algorithm_find(a->algorithm)->defaults;
 
     for (; d != NULL && d->path != NULL; d++) {
         struct schema_place at;
-        struct err err;
 
         if (yaml_find_path(section, d->path) != NULL ||
             yaml_find_path(defaults, d->path) != NULL)
             continue;
         CHECK(schema_locate(&agent_schema, d->path, a, &at) == 0, "%s", d->path);
-        CHECK(schema_read_text(at.field, d->text, d->path, at.value, &err) == 0, "%s",
-              err.msg);
+        schema_put_text(&at, d->text, arena);
     }
 }
 
-int agent_config_resolve(struct agent_config *a, struct err *err)
+int agent_config_take(struct agent_config *a, struct arena *arena, struct err *err)
 {
-    if (a->algorithm == NULL || algorithm_find(a->algorithm) == NULL)
+    if (a->algorithm != NULL && algorithm_find(a->algorithm) == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
-                       a->algorithm != NULL ? a->algorithm : "");
-    agent_section_resolve(a);
+                       a->algorithm);
+    agent_section_take(a, arena);
     return 0;
+}
+
+void agent_config_resolve(struct agent_config *a)
+{
+    agent_section_resolve(a);
 }

@@ -1,12 +1,20 @@
-/* algorithms.h - names, settings and properties of the algorithms of this build.
+/* algorithms.h - what algorithms say about themselves, and the settings of agents.
  *
- * The supervisor uses the table to check configurations and for `brood algorithms`;
- * agent/algo implements each algorithm and declares its stages.
+ * brood knows no algorithm: whatever it decides by is in these descriptions. brood-agent gives
+ * those of its own algorithms in one answer (`brood-agent describe`, algorithm_msg.h), from
+ * the files that implement them (agent/algo). The build makes that answer a part of brood
+ * (supervisor/describe).
+ *
+ * A setting of an algorithm is a row of a table, as any key of the configuration is
+ * (schema.h), so that checks, `brood set`, completion, the lists of keys and the page have
+ * one way for both. Flags of the row say what a setting means to the supervisor
+ * (FIELD_OWN_ROWS and those after it).
  */
 #ifndef COMMON_CONFIG_ALGORITHMS_H
 #define COMMON_CONFIG_ALGORITHMS_H
 
 #include "common/config/run_config.h"
+#include "common/config/schema.h"
 
 #include <stddef.h>
 
@@ -19,39 +27,78 @@ enum rows_kind {
 };
 extern const char *const rows_kind_names[ROWS_KIND_COUNT + 1]; /* NULL-terminated */
 
+enum {
+    ALGORITHM_MAX_SETTINGS = 64,
+    ALGORITHM_MAX_DEFAULTS = 64,
+    ALGORITHM_MAX_ENVS = 64,
+};
+
 struct algorithm_info {
     const char *name;
     const char *summary; /* one line */
     const char *stages;  /* "propose(all) > critic(all, writes) > learn(all, writes)" */
     const char *use;     /* what it is good for, and what it needs */
     const char *source;  /* the paper */
-    const char *const *settings; /* accepted keys of `settings`, NULL-terminated */
-    int own_critic;              /* its critic sees only its own agent */
+    struct schema
+        settings; /* its keys of `settings`; offsets from agent_settings.value */
     /* Defaults that differ from the tables', up to a NULL path; NULL: none. */
     const struct algorithm_default {
-        const char *path; /* within an agent's section; of a number, flag or choice */
+        const char *path; /* within an agent's section */
         const char *text;
     } * defaults;
-    const struct network_config *critic; /* default critic; NULL: run_schema's default */
-    int without_env;                     /* has no policy; for env.id none only */
-    int fixed;                           /* acts but never learns */
     const char *const *envs; /* ids of the environments it works in, NULL-terminated;
                               * NULL: all */
-    int central;             /* a central process runs some of its stages */
-    enum rows_kind rows;     /* by default; some settings need others: algorithm_rows */
-    int team_reward;         /* learns one value for the whole team */
-    int shares;              /* agents can share parameters through a ps process */
+    enum rows_kind rows;
+    /* It learns from whole episodes instead if one of these settings is above the number
+     * beside it; up to a NULL key; NULL: none. */
+    const struct algorithm_bound {
+        const char *key;
+        double above;
+    } * episodes_if;
+    int is_default;   /* what `algorithm` is if it is not given */
+    int own_critic;   /* its critic sees only its own agent */
+    int without_env;  /* has no policy; for env.id none only */
+    int fixed;        /* acts but never learns */
+    int central;      /* a central process runs some of its stages */
+    int team_reward;  /* learns one value for the whole team */
+    int shares;       /* agents can share parameters through a ps process */
+    int keeps_window; /* has a variable of one element for each row of an update */
 };
 
+/* The algorithms that this program knows, by name; NULL past the end. Each program that reads
+ * configurations has one definition: agent/algo/described.c in an agent, and
+ * supervisor/describe/described.c in brood. */
+const struct algorithm_info *algorithm_at(size_t i);
+
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
-const struct algorithm_info *algorithm_at(size_t i);           /* NULL past the end */
-/* Whether it works in that environment; whether it has that key of `settings`. */
+const struct algorithm_info *algorithm_default(void);
+/* Whether it works in that environment. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
-int algorithm_accepts(const struct algorithm_info *a, const char *setting);
 /* Whether it learns from the experience log. */
 int algorithm_learns(const struct algorithm_info *a);
-/* Whether the agent gets its graph from a checkpoint, which settings.from names: it is frozen,
- * or hosts a graph. */
+/* Its setting with one of the flags; NULL: it has none. */
+const struct field *algorithm_setting(const struct algorithm_info *a, unsigned flag);
+/* One that has the settings of all algorithms, each key once: to find keys, and to check
+ * sections whose algorithm is not known yet. Its settings may lie over each other. */
+const struct algorithm_info *algorithm_any(void);
+/* Places the n settings one after the other. ERR_LIMIT: they need more than
+ * SETTINGS_MAX_BYTES. */
+int algorithm_place_settings(struct field *settings, size_t n, struct err *err);
+
+/* ---- an agent's settings ---- */
+
+/* Makes the agent's settings those of its algorithm (NULL: the default one), which exists:
+ * those of the same key and form keep their values, others get their defaults. */
+void agent_section_take(struct agent_config *a, struct arena *arena);
+/* The number, flag or choice of the setting with one of the flags, or of that key (a schedule's
+ * first value); 0 if the agent has no such setting. */
+double agent_setting_marked(const struct agent_config *a, unsigned flag);
+double agent_setting(const struct agent_config *a, const char *key);
+/* The text of the setting with that flag; NULL: none, or not given. */
+const char *agent_setting_text(const struct agent_config *a, unsigned flag);
+
+/* Whether the agent gets its graph from a checkpoint, which a setting names: it is frozen, or
+ * hosts a graph. */
 int algorithm_brings_graph(const struct agent_config *a);
 
 /* Whether an agent hosts a graph (and is not frozen), so that clients train it. */
@@ -59,6 +106,9 @@ int run_config_trains_graphs(const struct run_config *c);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);
+/* The setting that makes the rows of two agents of one algorithm differ; NULL: none. */
+const struct algorithm_bound *algorithm_rows_differ(const struct agent_config *a,
+                                                    const struct agent_config *b);
 /* The kind of rows that all learners of a configuration use; ROWS_KIND_COUNT: the
  * configuration has no learners, or theirs differ. */
 enum rows_kind run_config_rows(const struct run_config *c);

@@ -1,3 +1,4 @@
+#include "common/config/algorithms.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
@@ -10,8 +11,8 @@ static void copy_texts(struct agent_config *a, struct arena *arena)
 {
     a->name = arena_strdup(arena, a->name);
     schema_copy_texts(&agent_schema, a, arena);
-    if (a->settings.from_at != NULL)
-        a->settings.from_at = yaml_tree_copy(a->settings.from_at, arena);
+    if (a->from_at != NULL)
+        a->from_at = yaml_tree_copy(a->from_at, arena);
 }
 
 void run_config_copy(struct run_config *ret, const struct run_config *from)
@@ -60,11 +61,11 @@ static void forget(const struct schema *s, const char *path, void *base, void *f
     struct schema_place at, there;
 
     if (*path == '\0')
-        schema_reset(s, base, from, from, arena);
+        schema_reset(s, base, from, arena);
     else if (schema_locate(s, path, base, &at) == 0 && *at.rest == '\0' &&
              at.field->type != FIELD_RAW)
         schema_reset_place(
-            &at, from,
+            &at, base, from,
             from != NULL && schema_locate(s, path, from, &there) == 0 ? &there : NULL,
             arena);
 }
@@ -195,7 +196,7 @@ static int read_agents_over(struct loader *l)
             rc = agent_section_read(l, section, path, &c->agents[i]);
         if (rc == 0) {
             agent_section_resolve(&c->agents[i]);
-            rc = loader_check_soft(l, section, &c->agents[i]);
+            rc = loader_check_actions(l, section, &c->agents[i]);
         }
     }
     free(names);
@@ -237,6 +238,7 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
             if (rest != NULL)
                 forget(&agent_schema, rest, a, &c->defaults, &c->arena);
         }
+        agent_section_take(a, &c->arena);
     }
     rc = read_agents_over(l);
     return rc < 0 ? rc : loader_check_experience(l);

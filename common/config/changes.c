@@ -57,7 +57,7 @@ static void compare_sections(struct comparison *c, const char *prefix, size_t ag
 {
     c->prefix = prefix;
     c->agent = agent;
-    schema_compare(&agent_schema, prefix, was, was, is, is, on_difference, c);
+    schema_compare(&agent_schema, prefix, was, is, on_difference, c);
 }
 
 /* Compares two configurations. following: compares agents with the values that they
@@ -67,7 +67,7 @@ static void compare(const struct run_config *was, const struct run_config *is,
 {
     struct comparison c = {was, is, is->n_agents, "", fn, ctx};
 
-    schema_compare(&run_schema, "", was, was, is, is, on_difference, &c);
+    schema_compare(&run_schema, "", was, is, on_difference, &c);
     compare_sections(&c, "defaults", is->n_agents, &was->defaults, &is->defaults);
     if (!same_agents(was, is)) {
         fn(ctx, &(struct config_change){.kind = CHANGE_RESTART,
@@ -111,7 +111,7 @@ int agent_config_is_same(const struct agent_config *a, const struct agent_config
 {
     int same = 1;
 
-    schema_compare(&agent_schema, "", a, a, b, b, note_difference, &same);
+    schema_compare(&agent_schema, "", a, b, note_difference, &same);
     return same;
 }
 
@@ -219,7 +219,7 @@ static const struct field *find_live(const struct run_config *c, const char *pat
     struct schema_place at;
 
     if (locate((struct run_config *)(uintptr_t)c, path, &at) < 0 || *at.rest != '\0' ||
-        at.field->change == CHANGE_RESTART || at.field->schema != NULL)
+        at.field->change == CHANGE_RESTART || schema_below(at.field, NULL) != NULL)
         return NULL;
     return at.field;
 }

@@ -41,10 +41,10 @@ int loader_resolve_lengths(const struct loader *l);
  * configuration is new and gives no update_every, sets it. The agents must already be
  * read. */
 int loader_check_experience(const struct loader *l);
-/* Checks that an agent with settings.execute: soft acts in an environment that allows it.
+/* Checks that the environment has the actions that the agent's settings need (FIELD_BOX_ONLY).
  * section: the agent's own, or NULL. */
-int loader_check_soft(const struct loader *l, const struct yaml_node *section,
-                      const struct agent_config *a);
+int loader_check_actions(const struct loader *l, const struct yaml_node *section,
+                         const struct agent_config *a);
 
 /* ---- config_file.c ---- */
 
@@ -143,11 +143,6 @@ void agent_section_resolve(struct agent_config *a);
  * may be NULL. */
 void agent_section_default_values(const struct yaml_node *section,
                                   const struct yaml_node *defaults,
-                                  struct agent_config *a);
-/* Uses the algorithm's own critic network, if it has one, for the values that neither
- * section gives. Either section may be NULL. */
-void agent_section_default_critic(const struct yaml_node *section,
-                                  const struct yaml_node *defaults,
-                                  struct agent_config *a);
+                                  struct agent_config *a, struct arena *arena);
 
 #endif

@@ -254,22 +254,24 @@ static const struct yaml_node *find_own(const struct loader *l,
     return find_in(l, a, "experience", key, path, size);
 }
 
-/* Every minibatch of a window has a row. */
-static int check_minibatches(const struct loader *l)
+/* A window is cut into at most as many parts as it has rows. */
+static int check_parts(const struct loader *l)
 {
     for (size_t i = 0; i < l->c->n_agents; i++) {
         const struct agent_config *a = &l->c->agents[i];
+        const struct field *f = algorithm_setting(a->settings.of, FIELD_PARTS);
+        const int64_t parts = (int64_t)agent_setting_marked(a, FIELD_PARTS);
         const int64_t rows = run_config_experience(l->c, i).update_every;
         char path[AGENT_NAME_MAX + 64];
 
-        if (algorithm_rows(a) == ROWS_WINDOW && a->settings.minibatches > rows) {
+        if (algorithm_rows(a) == ROWS_WINDOW && parts > rows) {
             const struct yaml_node *at =
-                find_in(l, a, "settings", "minibatches", path, sizeof(path));
+                find_in(l, a, "settings", f->key, path, sizeof(path));
 
             return yaml_fail(at, path, l->err,
                              "%" PRId64 " are more than the %" PRId64
                              " rows of an update (experience.update_every)",
-                             (int64_t)a->settings.minibatches, rows);
+                             parts, rows);
         }
     }
     return 0;
@@ -340,13 +342,13 @@ int loader_check_experience(const struct loader *l)
             return rc;
     if (run_config_rows(c) == ROWS_WINDOW) {
         rc = check_window(l);
-        return rc < 0 ? rc : check_minibatches(l);
+        return rc < 0 ? rc : check_parts(l);
     }
     loader_shorten_warmup(l);
     rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
     if (rc == 0)
         rc = check_at_most_capacity(l, "warmup", c->experience.warmup);
-    return rc < 0 ? rc : check_minibatches(l);
+    return rc < 0 ? rc : check_parts(l);
 }
 
 /* ---- its agents ---- */
@@ -418,23 +420,26 @@ static int check_reward(const struct loader *l, const struct agent_config *a)
                      a->algorithm);
 }
 
-int loader_check_soft(const struct loader *l, const struct yaml_node *section,
-                      const struct agent_config *a)
+int loader_check_actions(const struct loader *l, const struct yaml_node *section,
+                         const struct agent_config *a)
 {
-    const struct yaml_node *at = loader_given(section, "settings", "execute");
-    char path[AGENT_NAME_MAX + 32];
+    const struct field *f = algorithm_setting(a->settings.of, FIELD_BOX_ONLY);
+    const int choice = (int)agent_setting_marked(a, FIELD_BOX_ONLY);
+    const struct yaml_node *at;
+    char path[AGENT_NAME_MAX + 64];
 
-    if (a->settings.execute != EXECUTE_SOFT || without_env(l->c) ||
-        l->c->env.actions != ENV_ACTIONS_DISCRETE)
+    if (choice == 0 || without_env(l->c) || l->c->env.actions != ENV_ACTIONS_DISCRETE)
         return 0;
-    (void)snprintf(path, sizeof(path), "agents.%s.settings.execute", a->name);
+    at = loader_given(section, "settings", f->key);
+    (void)snprintf(path, sizeof(path), "agents.%s.settings.%.40s", a->name, f->key);
     if (at == NULL) {
-        at = loader_given(yaml_find(l->root, "defaults"), "settings", "execute");
-        (void)snprintf(path, sizeof(path), "defaults.settings.execute");
+        at = loader_given(yaml_find(l->root, "defaults"), "settings", f->key);
+        (void)snprintf(path, sizeof(path), "defaults.settings.%.40s", f->key);
     }
     return yaml_fail(at != NULL ? at : l->root, path, l->err,
-                     "found 'soft', expected hard with env.actions: discrete (soft "
-                     "vectors need env.actions: continuous)");
+                     "found '%s', expected %s with env.actions: discrete (%s needs "
+                     "env.actions: continuous)",
+                     f->names[choice], f->names[0], f->names[choice]);
 }
 
 static int check_sizes(const struct loader *l, const struct yaml_node *section,
@@ -491,10 +496,12 @@ static int find_schedule(const struct schema *s, const char *path, const void *r
         const void *value = (const char *)base + f->offset;
         char child[PATH_MAX_BYTES];
 
+        const struct schema *below = schema_below(f, root);
+
         if (!schema_is_given(s, root, base, f))
             continue;
         schema_join_path(child, path, f->key);
-        if (f->schema != NULL && find_schedule(f->schema, child, root, value, ret))
+        if (below != NULL && find_schedule(below, child, root, value, ret))
             return 1;
         if (f->type == FIELD_SCHEDULE && ((const struct ramp *)value)->over > 0) {
             memcpy(ret, child, PATH_MAX_BYTES);
@@ -517,32 +524,30 @@ static int check_schedules(const struct loader *l, const struct yaml_node *secti
                      "(env.id: none) there are no steps to follow");
 }
 
+/* An algorithm that gets its graph from a checkpoint needs to be told which. */
 static int check_source(const struct loader *l, const struct yaml_node *section,
                         struct agent_config *a)
 {
-    const struct yaml_node *at = section != NULL ? section : l->root;
-    const struct yaml_node *from = loader_given(section, "settings", "from");
+    const struct field *f = algorithm_setting(a->settings.of, FIELD_CHECKPOINT);
+    const struct yaml_node *from;
     char path[AGENT_NAME_MAX + 32];
 
     (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
-    if (!algorithm_brings_graph(a))
+    if (f == NULL)
         return 0;
-    if (a->settings.from == NULL)
-        return yaml_fail(at, path, l->err,
-                         "%s %s, expected from: RUN, RUN@STEP, or a checkpoint's prefix "
+    if (agent_setting_text(a, FIELD_CHECKPOINT) == NULL)
+        return yaml_fail(section != NULL ? section : l->root, path, l->err,
+                         "%s %s, expected %s: RUN, RUN@STEP, or a checkpoint's prefix "
                          "or folder",
                          a->algorithm,
-                         algorithm_find(a->algorithm)->without_env
-                             ? "hosts a checkpoint's graph"
-                             : "acts as a checkpoint does");
-    if ((a->settings.observation == NULL) != (a->settings.action == NULL))
-        return yaml_fail(at, path, l->err,
-                         "observation and action name two tensors of one graph, expected "
-                         "both or neither");
+                         a->settings.of->without_env ? "hosts a checkpoint's graph"
+                                                     : "acts as a checkpoint does",
+                         f->key);
+    from = loader_given(section, "settings", f->key);
     if (from == NULL)
-        from = loader_given(yaml_find(l->root, "defaults"), "settings", "from");
+        from = loader_given(yaml_find(l->root, "defaults"), "settings", f->key);
     if (from != NULL)
-        a->settings.from_at = yaml_tree_copy(from, &l->c->arena);
+        a->from_at = yaml_tree_copy(from, &l->c->arena);
     return 0;
 }
 
@@ -576,8 +581,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
         rc = agent_section_read(l, section, path, a);
     if (rc < 0)
         return rc;
-    agent_section_default_values(section, yaml_find(l->root, "defaults"), a);
-    agent_section_default_critic(section, yaml_find(l->root, "defaults"), a);
+    agent_section_default_values(section, yaml_find(l->root, "defaults"), a,
+                                 &l->c->arena);
     agent_section_resolve(a);
     rc = check_needs(l, section, a);
     if (rc == 0)
@@ -589,7 +594,7 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     if (rc == 0)
         rc = check_reward(l, a);
     if (rc == 0)
-        rc = loader_check_soft(l, section, a);
+        rc = loader_check_actions(l, section, a);
     return rc < 0 ? rc : check_sizes(l, section, a);
 }
 
@@ -636,6 +641,7 @@ static int load(struct loader *l)
 
     schema_defaults(&run_schema, c, &c->arena);
     schema_defaults(&agent_schema, &c->defaults, &c->arena);
+    agent_section_take(&c->defaults, &c->arena);
     rc = schema_read(&run_schema, l->root, "", c, &c->arena, l->err);
     if (rc == 0)
         rc = check_run(l);
@@ -646,8 +652,7 @@ static int load(struct loader *l)
     if (rc == 0)
         rc = loader_check_experience(l);
     if (rc == 0) {
-        agent_section_default_values(NULL, defaults, &c->defaults);
-        agent_section_default_critic(NULL, defaults, &c->defaults);
+        agent_section_default_values(NULL, defaults, &c->defaults, &c->arena);
         agent_section_resolve(&c->defaults);
     }
     if (rc == 0 && l->steps != NULL) {
@@ -724,8 +729,7 @@ static void write_agents(const struct run_config *c, FILE *f)
     for (size_t i = 0; i < c->n_agents; i++) {
         const struct agent_config *a = &c->agents[i];
 
-        if (!schema_write_map(a->name, &agent_schema, a, a, &c->defaults, &c->defaults, 2,
-                              f))
+        if (!schema_write_map(a->name, &agent_schema, a, &c->defaults, 2, f))
             (void)fprintf(f, "  %s: {}\n", a->name);
     }
 }
@@ -735,9 +739,8 @@ char *run_config_to_yaml(const struct run_config *c)
     struct xstream text;
     FILE *f = xstream_begin(&text);
 
-    (void)schema_write(&run_schema, c, c, NULL, NULL, 0, f);
-    (void)schema_write_map("defaults", &agent_schema, &c->defaults, &c->defaults, NULL,
-                           NULL, 0, f);
+    (void)schema_write(&run_schema, c, NULL, 0, f);
+    (void)schema_write_map("defaults", &agent_schema, &c->defaults, NULL, 0, f);
     if (c->n_agents > 0)
         write_agents(c, f);
     (void)xstream_end(&text);

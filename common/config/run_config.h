@@ -45,15 +45,7 @@ enum critic_input { CRITIC_OWN, CRITIC_ALL };
 enum optimizer_type { OPT_ADAM, OPT_SGD, OPT_MOMENTUM, OPT_RMSPROP, OPT_ACCEPT_REJECT };
 enum restart_policy { RESTART_PERMANENT, RESTART_TRANSIENT, RESTART_TEMPORARY };
 enum give_up { GIVE_UP_STOP, GIVE_UP_FROZEN, GIVE_UP_NOOP };
-enum policy_kind { POLICY_AUTO, POLICY_GUMBEL, POLICY_DETERMINISTIC };
-enum execute_kind { EXECUTE_HARD, EXECUTE_SOFT };
-enum recurrent_cell { RECURRENT_GRU, RECURRENT_LSTM };
-enum clip_by { CLIP_BY_VARIABLE, CLIP_BY_GLOBAL };
-enum value_norm_kind { VALUE_NORM_NONE, VALUE_NORM_RUNNING, VALUE_NORM_POPART };
-enum reward_scale_kind { REWARD_SCALE_NONE, REWARD_SCALE_RUNNING, REWARD_SCALE_STANDARD };
 enum render_kind { RENDER_NONE, RENDER_GIF, RENDER_SVG, RENDER_JSONL };
-enum choose_by { CHOOSE_GREEDY, CHOOSE_SAMPLE };
-enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 
 struct layer_sizes {
     int n;
@@ -98,46 +90,13 @@ struct network_config {
     struct optimizer_config optimizer;
 };
 
-/* Settings of the algorithms: the union of those of all algorithms in this build. The
- * table of each algorithm (algorithms.h) lists those that it accepts. */
-struct algorithm_settings {
-    double logit_penalty;
-    struct ramp temperature;
-    enum policy_kind policy;
-    enum execute_kind execute;
-    int own_batches;
-    enum clip_by clip_by;
-    struct ramp exploration_noise;
-    struct ramp target_policy_noise;
-    double target_noise_clip;
-    int64_t policy_delay; /* updates of the critics per update of the policy */
-    struct ramp epsilon;
-    double hysteresis;
-    int agent_id, last_action; /* inputs of the networks, as one-hot vectors */
-    int64_t recurrent;         /* units of a recurrent layer; 0: none */
-    enum recurrent_cell cell;  /* its kind */
-    double gae;                /* lambda of the advantages */
-    double lambda;             /* of the targets of Q-networks */
-    int double_q;
-    int64_t target_every; /* updates between copies; 0: polyak after each */
-    int64_t n_step;       /* rewards that a target counts; 0: one (policies: gae) */
-    double clip_ratio;    /* 0: no clipping ("none") */
-    struct ramp entropy;  /* weight of the policy's entropy */
-    double initial_alpha; /* sac, which learns that weight: its first value */
-    double target_entropy_share, target_entropy_each; /* sac adapts alpha to reach it */
-    int64_t epochs;                                   /* passes over a window of rows */
-    int64_t minibatches;                              /* of a pass */
-    enum value_norm_kind value_norm;
-    enum reward_scale_kind reward_scale;
-    int advantage_norm;
-    double huber; /* where the value loss becomes linear; 0: nowhere ("none") */
-    enum symmetry_kind symmetry; /* applied to rows of batches (agent/algo/symmetry.h) */
-    const char *from; /* frozen: RUN, RUN@STEP, a checkpoint's prefix or folder */
-    const struct yaml_node *from_at; /* where `from` is in the file; NULL: not given */
-    const char *agent; /* frozen: agent of that run; NULL: the one of the same name */
-    const char *observation; /* frozen: tensors of its MetaGraph, "x:0"; NULL: from */
-    const char *action;      /* its collections policy/... (agent/algo/frozen.c) */
-    enum choose_by choose;   /* frozen: how to choose from a discrete action's scores */
+struct algorithm_info; /* algorithms.h */
+
+/* The values of an algorithm's settings, where the rows of its table say. */
+enum { SETTINGS_MAX_BYTES = 1536, SETTINGS_ALIGN = 8 };
+struct agent_settings {
+    const struct algorithm_info *of; /* the algorithm; NULL: none was taken yet */
+    _Alignas(SETTINGS_ALIGN) unsigned char value[SETTINGS_MAX_BYTES];
 };
 
 struct restart_config {
@@ -155,7 +114,7 @@ struct experience_config {
 struct agent_config {
     const char *name;
     const char *algorithm;
-    struct algorithm_settings settings;
+    struct agent_settings settings;
     double discount;
     double polyak;
     struct network_config actor, critic;
@@ -170,6 +129,8 @@ struct agent_config {
                         * parameters (supervisor/rollout/sharing.h); NULL: none */
     const char *device; /* of its process, in a cluster; NULL: any */
     struct experience_config experience; /* 0: run_config_experience */
+    /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */
+    const struct yaml_node *from_at;
 };
 
 /* What follows when the environment itself fails again and again in one episode. */
@@ -398,9 +359,10 @@ char *run_config_untrained(const struct run_config *c, int64_t steps);
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
-/* Fills in the values that are still unset after defaults and given values were stored,
- * because they depend on other values, such as the algorithm. ERR_CONFIG: no such
- * algorithm. */
-int agent_config_resolve(struct agent_config *a, struct err *err);
+/* For an agent that was not read from a file: takes the settings of its algorithm, with their
+ * defaults; and, after values were stored, fills in those that are unset, because they depend
+ * on others. ERR_CONFIG: no such algorithm. */
+int agent_config_take(struct agent_config *a, struct arena *arena, struct err *err);
+void agent_config_resolve(struct agent_config *a);
 
 #endif

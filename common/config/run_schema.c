@@ -11,22 +11,17 @@
 #define WITHIN            SCHEMA_WITHIN
 #define RUN(member)       SCHEMA_AT(struct run_config, member)
 #define AGENT(member)     SCHEMA_AT(struct agent_config, member)
-#define SETTING(member)   SCHEMA_AT(struct algorithm_settings, member)
 #define NETWORK(member)   SCHEMA_AT(struct network_config, member)
 #define OPTIMIZER(member) SCHEMA_AT(struct optimizer_config, member)
 #define RESTART(member)   SCHEMA_AT(struct restart_config, member)
-#define ABOVE(lo)         .flags = FIELD_ABOVE_MIN, .min = (lo), .max = HUGE_VAL
+#define ABOVE             SCHEMA_ABOVE
+#define NAMES             SCHEMA_NAMES
 #define LIVE              .change = CHANGE_LIVE
 #define SETTABLE          .change = CHANGE_SETTING
 #define RESPAWN           .change = CHANGE_RESPAWN
-#define NAMES(...)                                                                       \
-    .names = (const char *const[])                                                       \
-    {                                                                                    \
-        __VA_ARGS__, NULL                                                                \
-    }
-#define ALMOST_1  0.999999999 /* with 1, a moving average would never change */
+#define ALMOST_1          0.999999999 /* with 1, a moving average would never change */
 /* of steps, rows and episodes: exactly representable as a double */
-#define COUNT_MAX 1e15
+#define COUNT_MAX         1e15
 
 const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
                                        "rmsprop", "accept_reject", NULL};
@@ -102,7 +97,7 @@ static const struct field network_fields[] = {
      .schema = &optimizer_schema,
      .doc = "its own; what is not given is as in the agent's"},
     {"input", FIELD_ENUM, NETWORK(input), .flags = FIELD_VARIABLES, NAMES("own", "all"),
-     .doc = "what it sees: whose observations, actions (maddpg, masac, matd3: all)"},
+     .doc = "whose observations and actions it sees (what suits the algorithm)"},
     {"after_action", FIELD_SIZES, NETWORK(after_action), .flags = FIELD_VARIABLES,
      .default_text = "[]",
      .doc = "if not empty, actions join behind `hidden`, then come these layers"},
@@ -123,110 +118,16 @@ static int critic_applies(const void *root, const void *section,
 static const struct schema critic_schema = {TABLE(network_fields),
                                             .applies = critic_applies};
 
-static int settings_apply(const void *root, const void *section,
-                          const struct field *field)
+/* The settings are those of the agent's algorithm. */
+static const struct schema *settings_of(const void *root)
 {
+    static const struct schema none = {0};
     const struct agent_config *a = root;
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
 
-    return info != NULL && algorithm_accepts(info, field->key);
+    if (a == NULL)
+        return &algorithm_any()->settings;
+    return a->settings.of != NULL ? &a->settings.of->settings : &none;
 }
-
-static const struct field settings_fields[] = {
-    {"logit_penalty", FIELD_F64, SETTING(logit_penalty), FROM(0), .default_text = "0.001",
-     SETTABLE, .doc = "weight of the policy's mean squared logits in its loss"},
-    {"temperature", FIELD_SCHEDULE, SETTING(temperature), ABOVE(0), .default_text = "1.0",
-     SETTABLE, .doc = "of the Gumbel softmax"},
-    {"policy", FIELD_ENUM, SETTING(policy), NAMES("auto", "gumbel", "deterministic"),
-     .default_text = "auto", RESPAWN, .doc = "auto takes what suits the action space"},
-    {"execute", FIELD_ENUM, SETTING(execute), NAMES("hard", "soft"),
-     .default_text = "hard", RESPAWN,
-     .doc = "what the environment gets: the one-hot choice or the soft vector"},
-    {"own_batches", FIELD_BOOL, SETTING(own_batches), .default_text = "false", LIVE,
-     .doc = "each agent draws its own rows instead of one batch for all"},
-    {"clip_by", FIELD_ENUM, SETTING(clip_by), NAMES("variable", "global"),
-     .default_text = "variable", RESPAWN, .doc = "the norm that clip_norm bounds"},
-    {"exploration_noise", FIELD_SCHEDULE, SETTING(exploration_noise), FROM(0),
-     .default_text = "0.1", SETTABLE,
-     .doc = "deterministic policies: deviation, in half ranges"},
-    {"target_policy_noise", FIELD_SCHEDULE, SETTING(target_policy_noise), FROM(0),
-     .default_text = "0.2", SETTABLE,
-     .doc = "the same of the noise on actions that targets are computed for"},
-    {"target_noise_clip", FIELD_F64, SETTING(target_noise_clip), FROM(0),
-     .default_text = "0.5", SETTABLE, .doc = "largest such noise, in half ranges"},
-    {"policy_delay", FIELD_I64, SETTING(policy_delay), WITHIN(1, 1e6),
-     .default_text = "2", RESPAWN,
-     .doc = "updates of the critics for one of the policy and the targets"},
-    {"epsilon", FIELD_SCHEDULE, SETTING(epsilon), WITHIN(0, 1), .default_text = "0.1",
-     SETTABLE, .doc = "share of the choices that explore"},
-    {"hysteresis", FIELD_F64, SETTING(hysteresis), WITHIN(0, 1), .default_text = "1.0",
-     SETTABLE, .doc = "weight of being worse than expected against being better"},
-    {"agent_id", FIELD_BOOL, SETTING(agent_id), .flags = FIELD_VARIABLES,
-     .default_text = "false",
-     .doc = "networks see which of its team the agent is, as a one-hot vector"},
-    {"gae", FIELD_F64, SETTING(gae), WITHIN(0, 1), .default_text = "0.95", SETTABLE,
-     .doc = "lambda of generalised advantage estimation; 1: whole returns"},
-    {"n_step", FIELD_I64, SETTING(n_step), WITHIN(0, 1e6), .flags = FIELD_VARIABLES,
-     .default_text = "0",
-     .doc = "rewards that a target counts before the next value; 0: one (policies: gae)"},
-    {"clip_ratio", FIELD_F64_OR_NONE, SETTING(clip_ratio), ABOVE(0),
-     .default_text = "0.2", SETTABLE,
-     .doc = "how far a choice's new probability may differ from its old one"},
-    {"entropy", FIELD_SCHEDULE, SETTING(entropy), FROM(0), .default_text = "0.01",
-     SETTABLE, .doc = "weight of the policy's entropy in its loss"},
-    {"initial_alpha", FIELD_F64, SETTING(initial_alpha), ABOVE(0), .default_text = "1.0",
-     .doc = "weight of the policy's entropy at the beginning; it is learnt"},
-    {"target_entropy_share", FIELD_F64, SETTING(target_entropy_share), WITHIN(0, 1),
-     .default_text = "0.2", SETTABLE,
-     .doc = "discrete: the entropy it is learnt to reach, in log(possible choices)"},
-    {"target_entropy_each", FIELD_F64, SETTING(target_entropy_each), WITHIN(-20, 0.6931),
-     .default_text = "-1.0", SETTABLE,
-     .doc = "continuous: the same, per number of an action scaled to -1 to 1"},
-    {"epochs", FIELD_I64, SETTING(epochs), WITHIN(1, 1000), .default_text = "10", RESPAWN,
-     .doc = "passes over each window of rows"},
-    {"minibatches", FIELD_I64, SETTING(minibatches), WITHIN(1, 1000), .default_text = "1",
-     RESPAWN, .doc = "steps of the optimisers in a pass"},
-    {"value_norm", FIELD_ENUM, SETTING(value_norm), NAMES("none", "running", "popart"),
-     .flags = FIELD_VARIABLES, .default_text = "running",
-     .doc = "how the critic's targets are normalised"},
-    {"reward_scale", FIELD_ENUM, SETTING(reward_scale),
-     NAMES("none", "running", "standard"), .flags = FIELD_VARIABLES,
-     .default_text = "none",
-     .doc = "rewards over their deviation; standard: less the mean"},
-    {"advantage_norm", FIELD_BOOL, SETTING(advantage_norm), .default_text = "true",
-     RESPAWN, .doc = "advantages of a window get mean 0 and deviation 1"},
-    {"huber", FIELD_F64_OR_NONE, SETTING(huber), ABOVE(0), .default_text = "10", RESPAWN,
-     .doc = "errors of the critic beyond this count linearly (none: squared)"},
-    {"symmetry", FIELD_ENUM, SETTING(symmetry), NAMES("none", "env"),
-     .default_text = "none",
-     .doc = "env: rows are seen under random symmetries of the environment"},
-    {"last_action", FIELD_BOOL, SETTING(last_action), .flags = FIELD_VARIABLES,
-     .default_text = "false", .doc = "networks see the agent's last action"},
-    {"recurrent", FIELD_I64, SETTING(recurrent), .flags = FIELD_VARIABLES,
-     WITHIN(0, 4096), .default_text = "0",
-     .doc = "units of a recurrent layer behind the hidden ones; 0: none"},
-    {"cell", FIELD_ENUM, SETTING(cell), NAMES("gru", "lstm"), .flags = FIELD_VARIABLES,
-     .default_text = "gru", .doc = "of the recurrent layer"},
-    {"lambda", FIELD_F64, SETTING(lambda), WITHIN(0, 1), .default_text = "0", SETTABLE,
-     .doc = "targets of all steps, decaying with this; 0: of n_step"},
-    {"double_q", FIELD_BOOL, SETTING(double_q), .default_text = "true", RESPAWN,
-     .doc = "targets: the network that learns chooses the next action (episodes)"},
-    {"target_every", FIELD_I64, SETTING(target_every), WITHIN(0, 1e9),
-     .default_text = "0", RESPAWN,
-     .doc = "updates between copies to the target network; 0: polyak after each"},
-    {"from", FIELD_TEXT, SETTING(from), .flags = FIELD_VARIABLES,
-     .doc = "frozen, graph: RUN, RUN@STEP, or a checkpoint's prefix or folder"},
-    {"agent", FIELD_NAME, SETTING(agent), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
-     .doc = "frozen, graph: whose of that run (the agent's of the same name)"},
-    {"observation", FIELD_TEXT, SETTING(observation), .flags = FIELD_VARIABLES,
-     .doc = "frozen: the tensor of its MetaGraph that takes observations"},
-    {"action", FIELD_TEXT, SETTING(action), .flags = FIELD_VARIABLES,
-     .doc = "frozen: the tensor with actions, or the choices' scores"},
-    {"choose", FIELD_ENUM, SETTING(choose), NAMES("greedy", "sample"),
-     .default_text = "greedy", RESPAWN,
-     .doc = "frozen: the best choice, or a draw by the scores"},
-};
-const struct schema settings_schema = {TABLE(settings_fields), .applies = settings_apply};
 
 static const struct field restart_fields[] = {
     {"policy", FIELD_ENUM, RESTART(policy), NAMES("permanent", "transient", "temporary"),
@@ -260,8 +161,8 @@ static const struct schema agent_experience_schema = {TABLE(agent_experience_fie
 
 static const struct field agent_fields[] = {
     {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
-     .default_text = "maddpg", .doc = "see `brood algorithms`"},
-    {"settings", FIELD_MAP, AGENT(settings), .schema = &settings_schema},
+     .doc = "see `brood algorithms`, which marks the default"},
+    {"settings", FIELD_MAP, AGENT(settings.value), .schema_of = settings_of},
     {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
      SETTABLE, .doc = "worth of the next step's reward"},
     {"polyak", FIELD_F64, AGENT(polyak), WITHIN(0, 1), .default_text = "0.01", SETTABLE,

@@ -4,9 +4,8 @@
 
 #include "common/config/schema.h"
 
-extern const struct schema run_schema;      /* of struct run_config */
-extern const struct schema agent_schema;    /* of struct agent_config */
-extern const struct schema settings_schema; /* of struct algorithm_settings */
+extern const struct schema run_schema;   /* of struct run_config */
+extern const struct schema agent_schema; /* of struct agent_config */
 /* Of struct hooks_config: FIELD_WORDS for each event. */
 extern const struct schema hooks_schema;
 

@@ -19,6 +19,14 @@ enum {
 
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
 
+const char *const field_flag_names[17] = {
+    [3] = "variables",   [7] = "own_rows",          [8] = "symmetry",
+    [9] = "units",       [10] = "box_only",         [11] = "repeats",
+    [12] = "parts",      [13] = "central",          [14] = "targets",
+    [15] = "checkpoint", [16] = "checkpoint_agent", [0] = "above_min",
+    [1] = "skip_zero",   [4] = "ends_at_min",
+};
+
 int field_is_unset(double v)
 {
     return isnan(v);
@@ -36,6 +44,7 @@ struct reading {
     const struct field *field;
     const struct yaml_node *node;
     const char *path;
+    const void *root;
     void *base; /* the struct that dst is in; used for FIELD_OPTIONAL_MAP only */
     void *dst;
     struct arena *arena;
@@ -564,9 +573,14 @@ static int read_convs(const struct reading *r)
     return store(r, &s, sizeof(s));
 }
 
+static int read_section(const struct schema *s, const struct yaml_node *map,
+                        const char *path, const void *root, void *base,
+                        struct arena *arena, struct err *err);
+
 static int read_map(const struct reading *r)
 {
-    return schema_read(r->field->schema, r->node, r->path, r->dst, r->arena, r->err);
+    return read_section(schema_below(r->field, r->root), r->node, r->path, r->root,
+                        r->dst, r->arena, r->err);
 }
 
 /* A map counts as given even if it is empty. */
@@ -638,6 +652,7 @@ static int find_at_depth(const struct schema *s, const char *path, const char *k
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
+        const struct schema *map = schema_below(f, NULL);
         char below[PATH_MAX_BYTES];
 
         schema_join_path(below, path, f->key);
@@ -645,8 +660,7 @@ static int find_at_depth(const struct schema *s, const char *path, const char *k
             (void)snprintf(ret, PATH_MAX_BYTES, "%s", below);
             return 1;
         }
-        if (depth > 0 && f->schema != NULL &&
-            find_at_depth(f->schema, below, key, depth - 1, ret))
+        if (depth > 0 && map != NULL && find_at_depth(map, below, key, depth - 1, ret))
             return 1;
     }
     return 0;
@@ -686,8 +700,9 @@ static int unknown_key(const struct schema *s, const struct yaml_node *entry,
     return yaml_fail(entry, path, err, "unknown key, expected %s%s", list, hint);
 }
 
-int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
-                void *base, struct arena *arena, struct err *err)
+static int read_section(const struct schema *s, const struct yaml_node *map,
+                        const char *path, const void *root, void *base,
+                        struct arena *arena, struct err *err)
 {
     if (yaml_is_null(map))
         return 0;
@@ -705,6 +720,7 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
         rc = read_field(&(struct reading){.field = f,
                                           .node = map->child[i],
                                           .path = child_path,
+                                          .root = root,
                                           .base = base,
                                           .dst = at_offset(base, f->offset),
                                           .arena = arena,
@@ -713,6 +729,12 @@ int schema_read(const struct schema *s, const struct yaml_node *map, const char 
             return rc;
     }
     return 0;
+}
+
+int schema_read(const struct schema *s, const struct yaml_node *map, const char *path,
+                void *base, struct arena *arena, struct err *err)
+{
+    return read_section(s, map, path, base, base, arena, err);
 }
 
 static void set_unset(const struct field *f, void *dst)
@@ -726,42 +748,74 @@ static void set_unset(const struct field *f, void *dst)
         memcpy(dst, &no_name, sizeof(no_name));
 }
 
-static void set_default(const struct field *f, void *dst, struct arena *arena)
+/* Stores the value of a text that is known to be right. */
+static void set_text(const struct field *f, const char *text, void *dst,
+                     struct arena *arena)
 {
     struct err err = {0};
     struct yaml_node *node = NULL;
     struct reading r = {
         .field = f, .path = f->key, .dst = dst, .arena = arena, .err = &err};
-    int rc = yaml_value_parse(&node, arena, f->default_text, "default", &err);
+    int rc = yaml_value_parse(&node, arena, text, "default", &err);
 
     r.node = node;
     CHECK(rc == 0 && read_field(&r) == 0, "%s", err.msg);
 }
 
-static void fill(const struct schema *s, void *base, struct arena *arena, int unset);
-
-static void fill_field(const struct field *f, void *dst, struct arena *arena, int unset)
+void schema_default(const struct field *field, void *ret, struct arena *arena)
 {
-    if (f->type == FIELD_MAP)
-        fill(f->schema, dst, arena, unset);
-    else if (f->type == FIELD_OPTIONAL_MAP)
-        /* the values of an optional map stay unset until the map is given */
-        fill(f->schema, dst, arena, 1);
-    else if (unset || f->default_text == NULL)
-        set_unset(f, dst);
+    if (field->default_text == NULL)
+        set_unset(field, ret);
     else
-        set_default(f, dst, arena);
+        set_text(field, field->default_text, ret, arena);
 }
 
-static void fill(const struct schema *s, void *base, struct arena *arena, int unset)
+int schema_read_value(const struct schema_place *at, const struct yaml_node *node,
+                      const char *path, struct arena *arena, struct err *err)
+{
+    return read_field(&(struct reading){.field = at->field,
+                                        .node = node,
+                                        .path = path,
+                                        .dst = at->value,
+                                        .arena = arena,
+                                        .err = err});
+}
+
+void schema_put_text(const struct schema_place *at, const char *text, struct arena *arena)
+{
+    set_text(at->field, text, at->value, arena);
+}
+
+static void fill(const struct schema *s, const void *root, void *base,
+                 struct arena *arena, int unset);
+
+static void fill_field(const struct field *f, const void *root, void *dst,
+                       struct arena *arena, int unset)
+{
+    const struct schema *below = schema_below(f, root);
+
+    if (f->type == FIELD_MAP)
+        fill(below, root, dst, arena, unset);
+    else if (f->type == FIELD_OPTIONAL_MAP)
+        /* the values of an optional map stay unset until the map is given */
+        fill(below, root, dst, arena, 1);
+    else if (unset)
+        set_unset(f, dst);
+    else
+        schema_default(f, dst, arena);
+}
+
+static void fill(const struct schema *s, const void *root, void *base,
+                 struct arena *arena, int unset)
 {
     for (size_t i = 0; i < s->n; i++)
-        fill_field(&s->fields[i], at_offset(base, s->fields[i].offset), arena, unset);
+        fill_field(&s->fields[i], root, at_offset(base, s->fields[i].offset), arena,
+                   unset);
 }
 
 void schema_defaults(const struct schema *s, void *base, struct arena *arena)
 {
-    fill(s, base, arena, 0);
+    fill(s, base, base, arena, 0);
 }
 
 /* ---- single values of a section that was read ---- */
@@ -769,8 +823,11 @@ void schema_defaults(const struct schema *s, void *base, struct arena *arena)
 int schema_locate(const struct schema *s, const char *path, void *base,
                   struct schema_place *ret)
 {
+    const void *root = base;
+
     for (;;) {
         const size_t len = strcspn(path, ".");
+        const struct schema *below;
         const struct field *f = NULL;
 
         for (size_t i = 0; i < s->n && f == NULL; i++)
@@ -779,52 +836,99 @@ int schema_locate(const struct schema *s, const char *path, void *base,
         if (f == NULL)
             return ERR_NOT_FOUND;
         path += len + (path[len] == '.');
-        if (f->schema == NULL || *path == '\0') {
+        below = f->type != FIELD_RAW ? schema_below(f, root) : NULL;
+        if (below == NULL || *path == '\0') {
             *ret = (struct schema_place){s, f, base, at_offset(base, f->offset), path};
             return 0;
         }
-        s = f->schema;
+        s = below;
         base = at_offset(base, f->offset);
     }
 }
 
+const struct field *schema_counterpart(const struct schema *s, const struct field *field,
+                                       const struct schema *other)
+{
+    const struct field *f = s == other ? field : schema_find(other, field->key);
+
+    if (f == field || f == NULL)
+        return f;
+    if (f->type != field->type)
+        return NULL;
+    for (size_t i = 0; f->type == FIELD_ENUM; i++) {
+        const char *a = f->names[i], *b = field->names[i];
+
+        if (a == NULL || b == NULL)
+            return a == b ? f : NULL;
+        if (strcmp(a, b) != 0)
+            return NULL;
+    }
+    return f;
+}
+
+/* A section whose values are copied; base NULL: there is none. */
+struct source {
+    const struct schema *schema;
+    const void *root, *base;
+};
+
+static void reset_section(const struct schema *s, const void *root, void *base,
+                          const struct source *from, struct arena *arena);
+
 /* Copies the value of `from` or, without `from`, the default. If there is neither, the
  * value becomes 0 or "unset", which the owner of the table resolves. */
-static void reset_field(const struct schema *s, const struct field *f, void *base,
-                        const void *from_root, const void *from, struct arena *arena)
+static void reset_field(const struct schema *s, const struct field *f, const void *root,
+                        void *base, const struct source *from, struct arena *arena)
 {
     void *dst = at_offset(base, f->offset);
-    const int copies = from != NULL && schema_is_given(s, from_root, from, f);
+    const struct schema *below = schema_below(f, root);
+    const struct field *its =
+        from->base != NULL ? schema_counterpart(s, f, from->schema) : NULL;
+    const int copies =
+        its != NULL && schema_is_given(from->schema, from->root, from->base, its);
 
     if (f->type == FIELD_OPTIONAL_MAP)
         memcpy(at_offset(base, f->has_offset),
-               copies ? (const char *)from + f->has_offset : (const char *)&(int){0},
+               copies ? (const char *)from->base + f->has_offset
+                      : (const char *)&(int){0},
                sizeof(int));
-    if (f->schema != NULL && (copies || f->type == FIELD_MAP)) {
-        schema_reset(f->schema, dst, from_root,
-                     from != NULL ? (const char *)from + f->offset : NULL, arena);
+    if (below != NULL && (copies || f->type == FIELD_MAP)) {
+        const struct source inner = {
+            its != NULL ? schema_below(its, from->root) : NULL, from->root,
+            its != NULL ? (const char *)from->base + its->offset : NULL};
+
+        reset_section(below, root, dst, &inner, arena);
     } else if (copies) {
-        memcpy(dst, (const char *)from + f->offset, schema_value_size(f->type));
+        memcpy(dst, (const char *)from->base + its->offset, schema_value_size(f->type));
     } else {
-        if (f->schema == NULL)
+        if (below == NULL)
             memset(dst, 0, schema_value_size(f->type));
-        fill_field(f, dst, arena, 0);
+        fill_field(f, root, dst, arena, 0);
     }
 }
 
-void schema_reset(const struct schema *s, void *base, const void *from_root,
-                  const void *from, struct arena *arena)
+static void reset_section(const struct schema *s, const void *root, void *base,
+                          const struct source *from, struct arena *arena)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->fields[i].type != FIELD_RAW)
-            reset_field(s, &s->fields[i], base, from_root, from, arena);
+            reset_field(s, &s->fields[i], root, base, from, arena);
 }
 
-void schema_reset_place(const struct schema_place *at, const void *from_root,
-                        const struct schema_place *from, struct arena *arena)
+void schema_reset(const struct schema *s, void *base, const void *from,
+                  struct arena *arena)
 {
-    reset_field(at->schema, at->field, at->section, from_root,
-                from != NULL ? from->section : NULL, arena);
+    reset_section(s, base, base, &(struct source){s, from, from}, arena);
+}
+
+void schema_reset_place(const struct schema_place *at, const void *root,
+                        const void *from_root, const struct schema_place *from,
+                        struct arena *arena)
+{
+    const struct source source = {from != NULL ? from->schema : NULL, from_root,
+                                  from != NULL ? from->section : NULL};
+
+    reset_field(at->schema, at->field, root, at->section, &source, arena);
 }
 
 int schema_read_text(const struct field *field, const char *text, const char *path,
@@ -875,14 +979,16 @@ int schema_is_number(const struct field *field)
     }
 }
 
-void schema_copy_texts(const struct schema *s, void *base, struct arena *arena)
+static void copy_texts(const struct schema *s, const void *root, void *base,
+                       struct arena *arena)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
+        const struct schema *below = f->type != FIELD_RAW ? schema_below(f, root) : NULL;
         void *p = at_offset(base, f->offset);
 
-        if (f->schema != NULL && f->type != FIELD_RAW) {
-            schema_copy_texts(f->schema, p, arena);
+        if (below != NULL) {
+            copy_texts(below, root, p, arena);
         } else if (schema_is_text(f)) {
             const char *text;
 
@@ -897,4 +1003,9 @@ void schema_copy_texts(const struct schema *s, void *base, struct arena *arena)
             memcpy(p, &n, sizeof(n));
         }
     }
+}
+
+void schema_copy_texts(const struct schema *s, void *base, struct arena *arena)
+{
+    copy_texts(s, base, base, arena);
 }

@@ -52,7 +52,23 @@ enum field_flags {
         16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
     FIELD_NONE_IS_ZERO = 32, /* FIELD_I64, FIELD_SECONDS: may be given as none */
     FIELD_LISTED = 64,       /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
+    /* What a setting of an algorithm means to the supervisor (algorithms.h): */
+    FIELD_OWN_ROWS = 1 << 7,  /* FIELD_BOOL: each agent draws rows of its own */
+    FIELD_SYMMETRY = 1 << 8,  /* FIELD_ENUM: but for the first choice, the agent sees rows
+                                under symmetries of the environment */
+    FIELD_UNITS = 1 << 9,     /* units of a layer: they count in estimates of memory */
+    FIELD_BOX_ONLY = 1 << 10, /* FIELD_ENUM: all but the first choice need continuous
+                                 actions */
+    FIELD_REPEATS = 1 << 11,  /* how often stages are repeated: one value for agents that
+                                 share parameters and learn together */
+    FIELD_PARTS = 1 << 12,    /* parts that the rows of an update are cut into */
+    FIELD_CENTRAL = 1 << 13,  /* the central process, one for all teams, uses it */
+    FIELD_TARGETS = 1 << 14,  /* the central process computes targets with it */
+    FIELD_CHECKPOINT = 1 << 15, /* FIELD_TEXT: the checkpoint that brings the graph */
+    FIELD_CHECKPOINT_AGENT = 1 << 16, /* FIELD_NAME: whose of that run */
 };
+/* Names of the flags that a description may give a setting, by bit; NULL: other flags. */
+extern const char *const field_flag_names[17];
 
 /* What a change of the value needs in a live run. */
 enum field_change {
@@ -67,22 +83,32 @@ enum field_change {
 int field_is_unset(double v);
 
 struct schema;
+struct field;
 
 /* For the rows of a table. */
 #define SCHEMA_TABLE(rows)      .fields = (rows), .n = sizeof(rows) / sizeof((rows)[0])
 #define SCHEMA_AT(type, member) .offset = offsetof(type, member)
 #define SCHEMA_FROM(lo)         .min = (lo), .max = HUGE_VAL
 #define SCHEMA_WITHIN(lo, hi)   .min = (lo), .max = (hi)
+#define SCHEMA_ABOVE(lo)        .flags = FIELD_ABOVE_MIN, .min = (lo), .max = HUGE_VAL
+#define SCHEMA_NAMES(...)                                                                \
+    .names = (const char *const[])                                                       \
+    {                                                                                    \
+        __VA_ARGS__, NULL                                                                \
+    }
 
 struct field {
     const char *key;
     enum field_type type;
     unsigned flags;
-    size_t offset;            /* from the struct that the table is of */
-    size_t has_offset;        /* FIELD_OPTIONAL_MAP */
-    double min, max;          /* of numbers, inclusive */
-    const char *const *names; /* FIELD_ENUM: by value, NULL-terminated */
-    const struct schema *schema;
+    size_t offset;               /* from the struct that the table is of */
+    size_t has_offset;           /* FIELD_OPTIONAL_MAP */
+    double min, max;             /* of numbers, inclusive */
+    const char *const *names;    /* FIELD_ENUM: by value, NULL-terminated */
+    const struct schema *schema; /* of a map; or NULL, and: */
+    /* A map whose keys depend on the section at the root of the tables (its keys: those that
+     * it can have in any section, if that is NULL). */
+    const struct schema *(*schema_of)(const void *root);
     enum field_change change;
     const char *default_text; /* YAML; NULL: 0, NULL or unset */
     const char *doc;          /* one line */
@@ -96,6 +122,15 @@ struct schema {
      * written. NULL: all fields are used. */
     int (*applies)(const void *root, const void *section, const struct field *field);
 };
+
+/* The table of a map's keys, in a section of that root; NULL: the field is no map. */
+static inline const struct schema *schema_below(const struct field *f, const void *root)
+{
+    return f->schema_of != NULL ? f->schema_of(root) : f->schema;
+}
+
+/* In what follows, `root` is the struct of the outermost table and `base` (or `section`) the
+ * part of it that the table s describes; where only base is given, it is the root. */
 
 /* Fills the struct with the defaults. */
 void schema_defaults(const struct schema *s, void *base, struct arena *arena);
@@ -124,13 +159,17 @@ int schema_fail_choice(const struct yaml_node *at, const char *path, const char 
 
 /* Writes the section as YAML, indented by `indent` spaces; if `but` is not NULL, only values
  * that differ from it. Returns whether anything was written. */
-int schema_write(const struct schema *s, const void *root, const void *base,
-                 const void *but_root, const void *but, int indent, FILE *f);
+int schema_write(const struct schema *s, const void *base, const void *but, int indent,
+                 FILE *f);
 
 /* The same under a key; an empty map is written as "{}" or, if `but` is given, left out. */
-int schema_write_map(const char *key, const struct schema *s, const void *root,
-                     const void *base, const void *but_root, const void *but, int indent,
-                     FILE *f);
+int schema_write_map(const char *key, const struct schema *s, const void *base,
+                     const void *but, int indent, FILE *f);
+
+/* The field of another table that has the key and form of a field of s, so that values can be
+ * copied between them; NULL: there is none. */
+const struct field *schema_counterpart(const struct schema *s, const struct field *field,
+                                       const struct schema *other);
 
 /* Whether the field is used in this section and has a value. */
 int schema_is_given(const struct schema *s, const void *root, const void *base,
@@ -146,9 +185,8 @@ struct schema_difference {
     const void *was, *value; /* the old and the new value; NULL: absent */
 };
 typedef void (*schema_difference_fn)(void *ctx, const struct schema_difference *d);
-void schema_compare(const struct schema *s, const char *path, const void *was_root,
-                    const void *was, const void *is_root, const void *is,
-                    schema_difference_fn fn, void *ctx);
+void schema_compare(const struct schema *s, const char *path, const void *was,
+                    const void *is, schema_difference_fn fn, void *ctx);
 
 /* Assigns the value of `is` to every value of `section` that equals the one of `was`. */
 void schema_follow(const struct schema *s, const void *was, const void *is,
@@ -167,10 +205,24 @@ int schema_locate(const struct schema *s, const char *path, void *base,
 
 /* Copy the values of a section, or the one at a place, from `from`. Values that are not
  * given there, and all if `from` is NULL, get their default or become "unset". */
-void schema_reset(const struct schema *s, void *base, const void *from_root,
-                  const void *from, struct arena *arena);
-void schema_reset_place(const struct schema_place *at, const void *from_root,
-                        const struct schema_place *from, struct arena *arena);
+void schema_reset(const struct schema *s, void *base, const void *from,
+                  struct arena *arena);
+void schema_reset_place(const struct schema_place *at, const void *root,
+                        const void *from_root, const struct schema_place *from,
+                        struct arena *arena);
+
+/* Stores the default of a field that is no map, or, without one, 0 or "unset". */
+void schema_default(const struct field *field, void *ret, struct arena *arena);
+/* Stores the value of a node, or of a text that is known to fit, in a field that is no map.
+ * path: of the node, for messages. */
+int schema_read_value(const struct schema_place *at, const struct yaml_node *node,
+                      const char *path, struct arena *arena, struct err *err);
+void schema_put_text(const struct schema_place *at, const char *text,
+                     struct arena *arena);
+
+/* Bytes of a value; and whether it is a const char *. */
+size_t schema_value_size(enum field_type type);
+int schema_is_text(const struct field *f);
 
 /* Whether the field is a number, flag, choice or schedule: a value without pointers, of
  * schema_value_size bytes, at most those of a struct ramp. */

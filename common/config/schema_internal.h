@@ -8,9 +8,6 @@
 
 enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 480 };
 
-size_t schema_value_size(enum field_type type);
-/* Whether the value is a const char *. */
-int schema_is_text(const struct field *f);
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
 size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */

@@ -250,41 +250,55 @@ int schema_is_given(const struct schema *s, const void *root, const void *base,
     return f->type != FIELD_RAW;
 }
 
-int schema_write_map(const char *key, const struct schema *s, const void *root,
-                     const void *base, const void *but_root, const void *but, int indent,
-                     FILE *out)
+/* A section that is written, and the one (base NULL: none) whose values need not be. */
+struct written {
+    const struct schema *schema;
+    const void *root, *base;
+};
+
+static int write_section(const struct written *is, const struct written *but, int indent,
+                         FILE *out);
+
+static int write_map(const char *key, const struct written *is, const struct written *but,
+                     int indent, FILE *out)
 {
     struct xstream text;
     FILE *inner = xstream_begin(&text);
     int any;
 
-    any = schema_write(s, root, base, but_root, but, indent + 2, inner);
+    any = write_section(is, but, indent + 2, inner);
     (void)xstream_end(&text);
     if (any)
         (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text.text);
-    else if (but == NULL)
+    else if (but->base == NULL)
         (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
     free(text.text);
-    return any || but == NULL;
+    return any || but->base == NULL;
 }
 
-int schema_write(const struct schema *s, const void *root, const void *base,
-                 const void *but_root, const void *but, int indent, FILE *out)
+static int write_section(const struct written *is, const struct written *but, int indent,
+                         FILE *out)
 {
     int any = 0;
 
-    for (size_t i = 0; i < s->n; i++) {
-        const struct field *f = &s->fields[i];
-        const void *p = at_const(base, f->offset);
+    for (size_t i = 0; i < is->schema->n; i++) {
+        const struct field *f = &is->schema->fields[i], *g = NULL;
+        const void *p = at_const(is->base, f->offset);
         /* the value that a reader would use if this one were not written */
         const void *q = NULL;
 
-        if (!schema_is_given(s, root, base, f))
+        if (!schema_is_given(is->schema, is->root, is->base, f))
             continue;
-        if (but != NULL && schema_is_given(s, but_root, but, f))
-            q = at_const(but, f->offset);
+        if (but->base != NULL)
+            g = schema_counterpart(is->schema, f, but->schema);
+        if (g != NULL && schema_is_given(but->schema, but->root, but->base, g))
+            q = at_const(but->base, g->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
-            any |= schema_write_map(f->key, f->schema, root, p, but_root, q, indent, out);
+            const struct written map = {schema_below(f, is->root), is->root, p};
+            const struct written but_map = {q != NULL ? schema_below(g, but->root) : NULL,
+                                            but->root, q};
+
+            any |= write_map(f->key, &map, &but_map, indent, out);
         } else if (q == NULL || !same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
             write_value(f, p, out);
@@ -293,6 +307,20 @@ int schema_write(const struct schema *s, const void *root, const void *base,
         }
     }
     return any;
+}
+
+int schema_write_map(const char *key, const struct schema *s, const void *root,
+                     const void *but, int indent, FILE *f)
+{
+    return write_map(key, &(struct written){s, root, root},
+                     &(struct written){s, but, but}, indent, f);
+}
+
+int schema_write(const struct schema *s, const void *root, const void *but, int indent,
+                 FILE *f)
+{
+    return write_section(&(struct written){s, root, root}, &(struct written){s, but, but},
+                         indent, f);
 }
 
 char *schema_text_of(const struct field *field, const void *value)
@@ -319,42 +347,99 @@ static void report(const struct field *f, const char *path, const void *was,
     free(text);
 }
 
-void schema_compare(const struct schema *s, const char *path, const void *was_root,
-                    const void *was, const void *is_root, const void *is,
-                    schema_difference_fn fn, void *ctx)
+/* The two sections that are compared, at one path. */
+struct pair {
+    const char *path;
+    struct written was, is;
+    schema_difference_fn fn;
+    void *ctx;
+};
+
+static void compare_sections(const struct pair *c);
+
+/* Compares the values of a key; f or g NULL: that section's table has none. */
+static void compare_fields(const struct pair *c, const struct field *f,
+                           const struct field *g)
+{
+    const struct field *either = g != NULL ? g : f;
+    const void *p = f != NULL ? at_const(c->was.base, f->offset) : NULL;
+    const void *q = g != NULL ? at_const(c->is.base, g->offset) : NULL;
+    const int was_there =
+        f != NULL && schema_is_given(c->was.schema, c->was.root, c->was.base, f);
+    const int is_there =
+        g != NULL && schema_is_given(c->is.schema, c->is.root, c->is.base, g);
+    const struct schema *below =
+        schema_below(either, g != NULL ? c->is.root : c->was.root);
+    char child_path[PATH_MAX_BYTES];
+    struct pair child = *c;
+
+    if (was_there == is_there &&
+        (!is_there || (below == NULL && same_value(either, p, q))))
+        return;
+    schema_join_path(child_path, c->path, either->key);
+    if (was_there != is_there || below == NULL) {
+        report(either, child_path, was_there ? p : NULL, is_there ? q : NULL, c->fn,
+               c->ctx);
+        return;
+    }
+    child.path = child_path;
+    child.was.schema = schema_below(f, c->was.root);
+    child.was.base = p;
+    child.is.schema = below;
+    child.is.base = q;
+    compare_sections(&child);
+}
+
+static void compare_sections(const struct pair *c)
+{
+    for (size_t i = 0; i < c->was.schema->n; i++) {
+        const struct field *f = &c->was.schema->fields[i];
+
+        compare_fields(c, f, schema_counterpart(c->was.schema, f, c->is.schema));
+    }
+    for (size_t i = 0; c->is.schema != c->was.schema && i < c->is.schema->n; i++) {
+        const struct field *g = &c->is.schema->fields[i];
+
+        if (schema_counterpart(c->is.schema, g, c->was.schema) == NULL)
+            compare_fields(c, NULL, g);
+    }
+}
+
+void schema_compare(const struct schema *s, const char *path, const void *was,
+                    const void *is, schema_difference_fn fn, void *ctx)
+{
+    compare_sections(&(struct pair){
+        .path = path, .was = {s, was, was}, .is = {s, is, is}, .fn = fn, .ctx = ctx});
+}
+
+static void follow(const struct written *was, const struct written *is,
+                   const struct schema *s, const void *root, void *section)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
-        const void *p = at_const(was, f->offset), *q = at_const(is, f->offset);
-        const int was_there = schema_is_given(s, was_root, was, f);
-        const int is_there = schema_is_given(s, is_root, is, f);
-        char child_path[PATH_MAX_BYTES];
+        const struct field *g = schema_counterpart(s, f, was->schema);
+        const struct field *h = schema_counterpart(s, f, is->schema);
+        const struct schema *below = schema_below(f, root);
+        void *dst = (char *)section + f->offset;
+        const void *p, *q;
 
-        if (was_there == is_there &&
-            (!is_there || (f->schema == NULL && same_value(f, p, q))))
+        if (g == NULL || h == NULL)
             continue;
-        schema_join_path(child_path, path, f->key);
-        if (was_there != is_there)
-            report(f, child_path, was_there ? p : NULL, is_there ? q : NULL, fn, ctx);
-        else if (f->schema != NULL)
-            schema_compare(f->schema, child_path, was_root, p, is_root, q, fn, ctx);
-        else
-            report(f, child_path, p, q, fn, ctx);
+        p = at_const(was->base, g->offset);
+        q = at_const(is->base, h->offset);
+        if (below != NULL)
+            follow(&(struct written){schema_below(g, was->root), was->root, p},
+                   &(struct written){schema_below(h, is->root), is->root, q}, below, root,
+                   dst);
+        else if (same_value(f, p, dst))
+            memcpy(dst, q, schema_value_size(f->type));
     }
 }
 
 void schema_follow(const struct schema *s, const void *was, const void *is, void *section)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const struct field *f = &s->fields[i];
-        const void *p = at_const(was, f->offset), *q = at_const(is, f->offset);
-        void *dst = (char *)section + f->offset;
-
-        if (f->schema != NULL)
-            schema_follow(f->schema, p, q, dst);
-        else if (same_value(f, p, dst))
-            memcpy(dst, q, schema_value_size(f->type));
-    }
+    follow(&(struct written){s, was, was}, &(struct written){s, is, is}, s, section,
+           section);
 }
 
 char *schema_bounds_text(const struct field *field)
@@ -387,11 +472,12 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
+        const struct schema *below = schema_below(f, NULL);
         char child_path[PATH_MAX_BYTES];
 
         schema_join_path(child_path, path, f->key);
-        if (f->schema != NULL && f->type != FIELD_OPTIONAL_MAP) {
-            schema_print(f->schema, child_path, out);
+        if (below != NULL && f->type != FIELD_OPTIONAL_MAP) {
+            schema_print(below, child_path, out);
             continue;
         }
         (void)fprintf(out, "  %-42s %-10s ", child_path,
@@ -399,6 +485,6 @@ void schema_print(const struct schema *s, const char *path, FILE *out)
         schema_print_doc(f, out);
         (void)fputc('\n', out);
         if (f->flags & FIELD_LISTED)
-            schema_print(f->schema, child_path, out);
+            schema_print(below, child_path, out);
     }
 }

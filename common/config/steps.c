@@ -173,14 +173,14 @@ static int take_steps(struct taken *x, struct yaml_node *n, const struct stepped
 }
 
 /* Returns the table of a section's keys; NULL if the schema has no such section. */
-static const struct schema *schema_below(const struct schema *s, const char *path,
-                                         const char *key)
+static const struct schema *keys_below(const struct schema *s, const char *path,
+                                       const char *key)
 {
     const struct field *f = s != NULL ? schema_find(s, key) : NULL;
 
     if (strcmp(path, "agents") == 0)
         return &agent_schema;
-    return f != NULL ? f->schema : NULL;
+    return f != NULL ? schema_below(f, NULL) : NULL;
 }
 
 static int visit(struct taken *x, struct yaml_node *map, const char *path,
@@ -197,7 +197,7 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
         if (strcmp(child, "env") != 0)
             rc = steps_of(n) != NULL || staircase_is_meant(key.field, n)
                      ? take_steps(x, n, &key)
-                     : visit(x, n, child, schema_below(s, path, n->key));
+                     : visit(x, n, child, keys_below(s, path, n->key));
         free(child);
     }
     return rc;

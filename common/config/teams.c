@@ -1,4 +1,5 @@
 /* Sections of `agents` for whole teams. */
+#include "common/config/algorithms.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/team_name.h"
@@ -54,12 +55,13 @@ static int fail_unknown(const struct loader *l, const struct yaml_node *section,
 }
 
 /* Checks a team's section before the members get copies of it, so that errors in it name
- * the team. */
+ * the team. The members may have several algorithms. */
 static int check_team(const struct loader *l, const struct yaml_node *section)
 {
     struct agent_config any = l->c->defaults;
     const char *path = arena_printf(&l->c->arena, "agents.%s", section->key);
 
+    any.settings.of = algorithm_any();
     return schema_read(&agent_schema, section, path, &any, &l->c->arena, l->err);
 }
 

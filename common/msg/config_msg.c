@@ -93,7 +93,7 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
         break;
     case FIELD_MAP:
     case FIELD_OPTIONAL_MAP:
-        put_section(o, f->schema, root, p);
+        put_section(o, schema_below(f, root), root, p);
         break;
     default:
         CHECK(0, "%s is no key of an agent", f->key);
@@ -127,6 +127,7 @@ void msg_agent_config(struct msg_out *o, const struct agent_config *a)
 
 struct reading {
     const char *path; /* path of the section */
+    const struct agent_config *root;
     struct arena *arena;
     struct err *err;
 };
@@ -273,6 +274,7 @@ static int take_convs(const struct reading *r, const struct field *f,
 static int take_map(const struct reading *r, const struct field *f,
                     const msgpack_object *o, char *base)
 {
+    const struct schema *below = schema_below(f, r->root);
     struct reading inner = *r;
     char path[PATH_BYTES];
 
@@ -280,7 +282,7 @@ static int take_map(const struct reading *r, const struct field *f,
     inner.path = path;
     if (f->type == FIELD_OPTIONAL_MAP)
         memcpy(base + f->has_offset, &(int){1}, sizeof(int));
-    return take_section(&inner, f->schema, o, base + f->offset);
+    return take_section(&inner, below, o, base + f->offset);
 }
 
 static int take_value(const struct reading *r, const struct field *f,
@@ -348,15 +350,22 @@ static int take_section(const struct reading *r, const struct schema *s,
 int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
                         struct arena *arena, struct err *err)
 {
+    const msgpack_object *algorithm = msg_get(map, "algorithm");
     struct agent_config a = {0};
-    int rc;
+    const struct reading r = {"config", &a, arena, err};
+    int rc = 0;
 
     schema_defaults(&agent_schema, &a, arena);
-    rc = take_section(&(struct reading){"config", arena, err}, &agent_schema, map,
-                      (char *)&a);
+    if (algorithm != NULL) /* it says which settings the map may have */
+        rc = take_text(&r, schema_find(&agent_schema, "algorithm"), algorithm,
+                       &a.algorithm);
     if (rc == 0)
-        rc = agent_config_resolve(&a, err);
+        rc = agent_config_take(&a, arena, err);
     if (rc == 0)
-        *ret = a;
-    return rc;
+        rc = take_section(&r, &agent_schema, map, (char *)&a);
+    if (rc < 0)
+        return rc;
+    agent_config_resolve(&a);
+    *ret = a;
+    return 0;
 }

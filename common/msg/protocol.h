@@ -14,6 +14,9 @@
  *                         numerics u (NUMERICS_VERSION)
  *
  * supervisor -> agent
+ *   describe    -> protocol u, algorithms [map...]: what each of the program's algorithms says
+ *               about itself (algorithm_msg.h); it depends on nothing else. The build asks
+ *               brood-agent (`brood-agent describe`)
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
  *               config map (this agent's section, resolved, as values: config_msg.h),
  *               agents [agent...] in the environment's order:

@@ -1,9 +1,12 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/yaml_tree.h"
+#include "common/text/scan.h"
 #include "supervisor/metrics/json.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const rows_text[ROWS_KIND_COUNT] = {
     [ROWS_TRANSITIONS] = "transitions, drawn",
@@ -26,8 +29,8 @@ static void print_json(const struct algorithm_info *a)
     json_put_str(&j, "summary", a->summary);
     json_put_str(&j, "stages", a->stages);
     json_put_array(&j, "settings");
-    for (size_t i = 0; a->settings[i] != NULL; i++)
-        json_str(&j, a->settings[i]);
+    for (size_t i = 0; i < a->settings.n; i++)
+        json_str(&j, a->settings.fields[i].key);
     json_close(&j);
     if (a->envs != NULL) {
         json_put_array(&j, "envs");
@@ -38,24 +41,92 @@ static void print_json(const struct algorithm_info *a)
     if (rows_of(a) != NULL)
         json_put_str(&j, "rows", rows_of(a));
     json_put_bool(&j, "shares", a->shares);
+    json_put_bool(&j, "default", a->is_default);
     json_put_str(&j, "use", a->use);
     json_put_str(&j, "source", a->source);
     json_print(&j, stdout);
 }
 
-static void print_text(const struct algorithm_info *a)
+static void print_text(const struct algorithm_info *a, int is_whole)
 {
-    (void)printf("%-10s %s\n  stages   %s\n  settings", a->name, a->summary, a->stages);
-    for (size_t i = 0; a->settings[i] != NULL; i++)
-        (void)printf(" %s", a->settings[i]);
+    (void)printf("%-10s %s%s\n  stages   %s\n", a->name, a->summary,
+                 a->is_default ? " (the default)" : "", a->stages);
+    if (!is_whole) {
+        (void)printf("  settings");
+        for (size_t i = 0; i < a->settings.n; i++)
+            (void)printf(" %s", a->settings.fields[i].key);
+        (void)putchar('\n');
+    }
     for (size_t i = 0; a->envs != NULL && a->envs[i] != NULL; i++)
-        (void)printf("%s%s", i == 0 ? "\n  plays in " : ", ", a->envs[i]);
+        (void)printf("%s%s%s", i == 0 ? "  plays in " : ", ", a->envs[i],
+                     a->envs[i + 1] == NULL ? "\n" : "");
     if (rows_of(a) != NULL)
-        (void)printf("\n  rows     %s%s", rows_text[a->rows],
+        (void)printf("  rows     %s%s\n", rows_text[a->rows],
                      a->team_reward ? "; one reward for the team" : "");
     if (a->shares)
-        (void)printf("\n  shares   all weights, with `share: team`");
-    (void)printf("\n  use      %s\n  source   %s\n", a->use, a->source);
+        (void)printf("  shares   all weights, with `share: team`\n");
+    (void)printf("  use      %s\n  source   %s\n", a->use, a->source);
+}
+
+/* The default of a key in a section of the algorithm; NULL: it has none of its own. */
+static const char *own_default(const struct algorithm_info *a, const char *section,
+                               const char *key)
+{
+    for (const struct algorithm_default *d = a->defaults; d != NULL && d->path != NULL;
+         d++) {
+        const char *rest = text_after(d->path, section);
+
+        if (rest != NULL && strcmp(rest, key) == 0)
+            return d->text;
+    }
+    return NULL;
+}
+
+/* Prints each setting with its default and its meaning, and the other keys for which the
+ * algorithm has a default of its own. */
+static void print_settings(const struct algorithm_info *a)
+{
+    if (a->settings.n > 0)
+        (void)puts("  settings");
+    for (size_t i = 0; i < a->settings.n; i++) {
+        const struct field *f = &a->settings.fields[i];
+        const char *text = own_default(a, "settings.", f->key);
+
+        if (text == NULL)
+            text = f->default_text != NULL ? f->default_text : "";
+        (void)printf("    %-20s %-10s ", f->key, text);
+        schema_print_doc(f, stdout);
+        (void)putchar('\n');
+    }
+    for (const struct algorithm_default *d = a->defaults; d != NULL && d->path != NULL;
+         d++)
+        if (text_after(d->path, "settings.") == NULL)
+            (void)printf("  %s: %s unless given\n", d->path, d->text);
+}
+
+static int print_named(const struct cli *cli, const char *name)
+{
+    const struct algorithm_info *a = algorithm_find(name);
+    const char *names[64], *nearest;
+    struct err err = {0};
+    size_t n = 0;
+
+    if (a == NULL) {
+        for (; n < 64 && algorithm_at(n) != NULL; n++)
+            names[n] = algorithm_at(n)->name;
+        nearest = yaml_nearest(name, names, n);
+        (void)err_set(&err, ERR_NOT_FOUND, "there is no algorithm '%.60s'%s%s%s", name,
+                      nearest != NULL ? "; did you mean '" : "",
+                      nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+        return cli_fail(cli, CLI_USAGE, &err);
+    }
+    if (cli->json) {
+        print_json(a);
+    } else {
+        print_text(a, 1);
+        print_settings(a);
+    }
+    return CLI_DONE;
 }
 
 static int run_algorithms(struct cli *cli, int argc, char **argv)
@@ -65,21 +136,23 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
 
     if (!cli_parse(cli, argc, argv, NULL, &code))
         return code;
+    if (optind + 1 < argc)
+        return cli_usage(cli, "expected at most the name of one algorithm");
     if (optind < argc)
-        return cli_usage(cli, "expected no arguments");
+        return print_named(cli, argv[optind]);
     for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
         if (cli->json)
             print_json(a);
         else
-            print_text(a);
+            print_text(a, 0);
     }
     return CLI_DONE;
 }
 
 const struct command cmd_algorithms = {
     .name = "algorithms",
-    .arguments = "[options]",
-    .summary = "List the learning algorithms of this build",
+    .arguments = "[options] [ALGORITHM]",
+    .summary = "List the learning algorithms, or one with its settings",
     .help = "\nexample: brood algorithms --json\n",
     .run = run_algorithms,
 };

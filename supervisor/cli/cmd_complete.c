@@ -201,12 +201,13 @@ static void offer_keys(const struct completion *c, const struct schema *s,
 
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
+        const struct schema *below = schema_below(f, NULL);
         char key[PATH_BYTES], child[PATH_BYTES + 2];
 
         (void)snprintf(key, sizeof(key), "%s%s", path, f->key);
-        if (f->schema != NULL) {
+        if (below != NULL) {
             (void)snprintf(child, sizeof(child), "%s.", key);
-            offer_keys(c, f->schema, child);
+            offer_keys(c, below, child);
         } else if (c->word[typed] == '\0')
             offer(c, key, c->only_keys ? "" : "=");
         else if (text_is_word(c->word, typed, key)) {
@@ -256,9 +257,9 @@ static unsigned kind_of(const char *text, size_t len)
     static const struct {
         const char *name;
         unsigned kind;
-    } names[] = {{"RUN", RUNS},  {"STUDY", STUDIES},   {"AGENT", AGENTS},
-                 {"KEY", KEYS},  {"ID", ENVIRONMENTS}, {"ENV", ENVIRONMENTS},
-                 {"STEP", STEPS}};
+    } names[] = {{"RUN", RUNS},   {"STUDY", STUDIES},       {"AGENT", AGENTS},
+                 {"KEY", KEYS},   {"ID", ENVIRONMENTS},     {"ENV", ENVIRONMENTS},
+                 {"STEP", STEPS}, {"ALGORITHM", ALGORITHMS}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (text_is_word(text, len, names[i].name))

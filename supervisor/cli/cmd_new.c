@@ -83,6 +83,7 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *field = &s->fields[i];
+        const struct schema *below = schema_below(field, root);
         const int is_given = schema_is_given(s, root, base, field);
         const int is_off = !is_given || is_derived(s, field);
         const char *fallback = field->default_text != NULL ? field->default_text : "";
@@ -93,10 +94,10 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
         if (s == schema_find(&run_schema, "env")->schema &&
             strcmp(field->key, "params") == 0) {
             write_params(f, c);
-        } else if (field->schema != NULL && is_given) {
+        } else if (below != NULL && is_given) {
             (void)fprintf(f, "%s%*s%s:\n", indent == 0 ? "\n" : "", indent, "",
                           field->key);
-            write_section(f, c, field->schema, root, (const char *)base + field->offset,
+            write_section(f, c, below, root, (const char *)base + field->offset,
                           indent + 2);
         } else {
             char *value = is_given ? schema_value_text(field, base) : xstrdup(fallback);
@@ -126,8 +127,7 @@ static void write_config(FILE *f, const struct run_config *c, const struct reque
     for (size_t i = 0; i < c->n_agents; i++) {
         const struct agent_config *a = &c->agents[i];
 
-        if (!schema_write_map(a->name, &agent_schema, a, a, &c->defaults, &c->defaults, 2,
-                              f))
+        if (!schema_write_map(a->name, &agent_schema, a, &c->defaults, 2, f))
             (void)fprintf(f, "  %s: {}\n", a->name);
     }
 }
@@ -195,7 +195,7 @@ static void print_json(const struct request *r, const char *text)
 
 static int run_new(struct cli *cli, int argc, char **argv)
 {
-    struct request r = {.algorithm = "maddpg"};
+    struct request r = {.algorithm = algorithm_default()->name};
     const struct cli_option own[] = {{"algorithm", .text = &r.algorithm},
                                      {"out", .text = &r.out},
                                      {"force", .flag = &r.force},
@@ -242,7 +242,7 @@ const struct command cmd_new = {
     .arguments = "ENV [options]",
     .summary = "Write a commented configuration for an environment",
     .help =
-        "  --algorithm A    that all agents learn with (maddpg)\n"
+        "  --algorithm A    that all agents learn with (see brood algorithms)\n"
         "  --out FILE       write it there, not to stdout\n"
         "  --force          replace FILE if it exists\n"
         "  --set KEY=VALUE  with this value (repeatable)\n"

@@ -136,7 +136,7 @@ static char *value_of(const struct run_config *c, const char *path)
     const void *root;
 
     if (find((struct run_config *)(uintptr_t)c, path, &at, &root) < 0 ||
-        *at.rest != '\0' || at.field->schema != NULL ||
+        *at.rest != '\0' || schema_below(at.field, root) != NULL ||
         !schema_is_given(at.schema, root, at.section, at.field))
         return xstrdup("-");
     return schema_text_of(at.field, at.value);

@@ -39,7 +39,7 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         const struct env_agent *a = &spec->agents[i];
         const int is_other = groups->group_of[i] != group;
         const int is_symmetric =
-            !is_other && config->agents[i].settings.symmetry == SYMMETRY_ENV;
+            !is_other && agent_setting_marked(&config->agents[i], FIELD_SYMMETRY) > 0;
 
         msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
                        (a->image[0] > 0));
@@ -151,7 +151,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     learning_groups_init(&groups, config, &s);
     group = groups.group_of[process.settings];
     has_draws = group != LEARNING_NONE && group > 0;
-    if (own->settings.symmetry == SYMMETRY_ENV)
+    if (agent_setting_marked(own, FIELD_SYMMETRY) > 0)
         env_symmetry(&config->env, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +

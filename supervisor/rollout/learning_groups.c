@@ -10,8 +10,16 @@
 /* A group's stages are repeated for each minibatch if its members share parameters. */
 static int repeat_alike(const struct agent_config *a, const struct agent_config *b)
 {
-    return a->settings.epochs == b->settings.epochs &&
-           a->settings.minibatches == b->settings.minibatches;
+    const struct schema *s = &algorithm_find(a->algorithm)->settings;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct field *f = &s->fields[i];
+
+        if (f->flags & FIELD_REPEATS &&
+            agent_setting(a, f->key) != agent_setting(b, f->key))
+            return 0;
+    }
+    return 1;
 }
 
 static int are_together(const struct run_config *c, const struct sharing *s, size_t i,

@@ -9,15 +9,8 @@
 
 /* ---- rows ---- */
 
-/* An agent can have the setting from `defaults` although its algorithm has no such one. */
-static int has_own_batches(const struct agent_config *a)
-{
-    return a->settings.own_batches &&
-           algorithm_accepts(algorithm_find(a->algorithm), "own_batches");
-}
-
-/* With own_batches, each member that asks for it has a key of its own for drawing rows;
- * the others share one. */
+/* Each member whose settings ask for it (FIELD_OWN_ROWS) has a key of its own for drawing
+ * rows; the others share one. */
 static size_t name_draws(const struct run_config *c, const struct learning_groups *groups,
                          size_t group, const char **ret)
 {
@@ -25,7 +18,8 @@ static size_t name_draws(const struct run_config *c, const struct learning_group
 
     ret[0] = groups->group[group].draws;
     for (size_t a = 0; a < c->n_agents; a++) {
-        const int own = groups->group_of[a] == group && has_own_batches(&c->agents[a]);
+        const int own = groups->group_of[a] == group &&
+                        agent_setting_marked(&c->agents[a], FIELD_OWN_ROWS) > 0;
 
         ret[a] = own ? c->agents[a].name : groups->group[group].draws;
         n = own ? c->n_agents : n;

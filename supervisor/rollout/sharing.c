@@ -147,28 +147,32 @@ static int check_spaces(const struct making *m, size_t first, size_t agent)
     return 0;
 }
 
-struct difference {
-    /* Only these keys, or those that begin so, count; ends with NULL. NULL: all but `device`. */
-    const char *const *among;
-    char key[64]; /* "": there is none */
+/* Keys that count: these, or those that begin so, up to NULL, and settings with the flag. */
+struct keys {
+    const char *const *common;
+    unsigned flag;
 };
 
-static int counts(const struct difference *first, const char *path)
+struct difference {
+    const struct keys *among; /* NULL: all but `device` */
+    char key[64];             /* "": there is none */
+};
+
+static int counts(const struct difference *first, const struct schema_difference *d)
 {
     if (first->among == NULL)
-        return strcmp(path, "device") != 0; /* members may run on several nodes */
-    for (const char *const *key = first->among; *key != NULL; key++)
-        if (text_after(path, *key) != NULL)
+        return strcmp(d->path, "device") != 0; /* members may run on several nodes */
+    for (const char *const *key = first->among->common; *key != NULL; key++)
+        if (text_after(d->path, *key) != NULL)
             return 1;
-    return 0;
+    return (d->field->flags & first->among->flag) != 0;
 }
 
 static void keep_first(void *ctx, const struct schema_difference *d)
 {
     struct difference *first = ctx;
 
-    if (d->field->change == CHANGE_LIVE || first->key[0] != '\0' ||
-        !counts(first, d->path))
+    if (d->field->change == CHANGE_LIVE || first->key[0] != '\0' || !counts(first, d))
         return;
     (void)snprintf(first->key, sizeof(first->key), "%s", d->path);
 }
@@ -176,13 +180,13 @@ static void keep_first(void *ctx, const struct schema_difference *d)
 /* Returns the first setting in which a and b differ, or that only one of them has. */
 static struct difference find_difference(const struct agent_config *a,
                                          const struct agent_config *b,
-                                         const char *const *among)
+                                         const struct keys *among)
 {
     struct difference d = {.among = among};
 
-    schema_compare(&agent_schema, "", a, a, b, b, keep_first, &d);
+    schema_compare(&agent_schema, "", a, b, keep_first, &d);
     if (d.key[0] == '\0')
-        schema_compare(&agent_schema, "", b, b, a, a, keep_first, &d);
+        schema_compare(&agent_schema, "", b, a, keep_first, &d);
     return d;
 }
 
@@ -225,21 +229,14 @@ static int check_member(const struct making *m, const struct sharing_group *g,
 /* ---- teams with one central process ---- */
 
 /* The central process has one value for these: that of the first team, for all teams. */
-static const char *const mixer_keys[] = {"clip_norm",
-                                         "polyak",
-                                         "discount",
-                                         "optimizer.",
-                                         "critic.optimizer.",
-                                         "settings.lambda",
-                                         "settings.n_step",
-                                         "settings.target_every",
-                                         "settings.clip_by",
-                                         "settings.reward_scale",
-                                         NULL};
+static const struct keys central_keys = {(const char *const[]){"clip_norm", "polyak",
+                                                               "discount", "optimizer.",
+                                                               "critic.optimizer.", NULL},
+                                         FIELD_CENTRAL};
 
 /* The targets, which the central process computes, depend on these. */
-static const char *const target_keys[] = {
-    "discount", "settings.lambda", "settings.n_step", "settings.reward_scale", NULL};
+static const struct keys target_keys = {(const char *const[]){"discount", NULL},
+                                        FIELD_TARGETS};
 
 /* The first agent of the same team, or (team NULL) of any, whose algorithm has a central
  * process. */
@@ -264,7 +261,7 @@ static int check_central(const struct making *m, size_t agent)
         return 0;
     first = first_central(m, NULL);
     if (first_central(m, team) != agent) {
-        d = find_difference(&m->config->agents[first], own, target_keys);
+        d = find_difference(&m->config->agents[first], own, &target_keys);
         if (d.key[0] == '\0')
             return 0;
         return refuse(
@@ -273,7 +270,7 @@ static int check_central(const struct making *m, size_t agent)
             "a value of its own",
             name_of(m, first), name_of(m, agent), name_of(m, agent));
     }
-    d = find_difference(&m->config->agents[first], own, mixer_keys);
+    d = find_difference(&m->config->agents[first], own, &central_keys);
     if (d.key[0] == '\0')
         return 0;
     return refuse(m, d.key,

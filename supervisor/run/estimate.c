@@ -115,8 +115,8 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
         rows *= (double)length;
     if (a->critic.input == CRITIC_OWN)
         seen /= (double)c->n_agents;
-    units =
-        layer_units(&a->actor) + layer_units(&a->critic) + (double)a->settings.recurrent;
+    units = layer_units(&a->actor) + layer_units(&a->critic) +
+            agent_setting_marked(a, FIELD_UNITS);
     convs = conv_units(&a->actor, &spec->agents[agent]) +
             conv_units(&a->critic, &spec->agents[agent]);
     return rows * (seen + 4 * convs * VALUES_PER_CONV) +

@@ -2,6 +2,7 @@
 
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
+#include "common/err/check.h"
 #include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
 
@@ -61,7 +62,7 @@ static int keeps_window(const struct agent_config *a)
     const int shares = a->share != NULL && strcmp(a->share, "none") != 0;
 
     return algorithm_rows(a) == ROWS_WINDOW &&
-           (shares || strstr(algorithm_find(a->algorithm)->stages, "turns") != NULL);
+           (shares || algorithm_find(a->algorithm)->keeps_window);
 }
 
 static int check_windows(const struct run_config *was, const struct run_config *is,
@@ -78,24 +79,20 @@ static int check_windows(const struct run_config *was, const struct run_config *
     return 0;
 }
 
-/* Fails because the agent's rows would be others. iql learns from single rows or from whole
- * episodes, as these settings say: its graph, and the variables in it, are not the same. */
+/* Fails because the agent's rows would be others: its graph, and the variables in it, are not
+ * the same. */
 static int refuse_rows(const struct agent_config *was, const struct agent_config *is,
                        const char *when, struct err *err)
 {
-    const struct algorithm_settings *a = &was->settings, *b = &is->settings;
-    const char *key = "settings.target_every", *least = "0";
+    const struct algorithm_bound *b = algorithm_rows_differ(was, is);
+    char key[ERR_NAME_BYTES];
 
-    if ((a->lambda > 0) != (b->lambda > 0)) {
-        key = "settings.lambda";
-    } else if ((a->n_step > 1) != (b->n_step > 1)) {
-        key = "settings.n_step";
-        least = "1";
-    }
+    CHECK(b != NULL, "%s", is->algorithm);
+    (void)snprintf(key, sizeof(key), "settings.%s", b->key);
     return err_set_at(err, ERR_CONFIG, ERR_AT(.agent = is->name, .key = key),
-                      "it cannot change between %s and more %s: the agent would have "
+                      "it cannot change between %g and more %s: the agent would have "
                       "another graph",
-                      least, when);
+                      b->above, when);
 }
 
 int live_changes_check_rows(const struct run_config *was, const struct run_config *is,

@@ -138,16 +138,16 @@ static int make_absolute(char **path, struct err *err)
 static int find_prefix(struct kept *k, const struct agent_config *a,
                        const struct search *q, struct err *err)
 {
-    const struct algorithm_settings *set = &a->settings;
-    const char *agent = set->agent != NULL ? set->agent : a->name;
-    int rc = ckpt_is_there(set->from, err);
+    const char *from = agent_setting_text(a, FIELD_CHECKPOINT);
+    const char *agent = agent_setting_text(a, FIELD_CHECKPOINT_AGENT);
+    int rc = ckpt_is_there(from, err);
 
     if (rc < 0)
         return rc;
     if (rc > 0)
-        rc = ckpt_find_prefix(&k->prefix, set->from, err);
+        rc = ckpt_find_prefix(&k->prefix, from, err);
     else
-        rc = find_in_run(&k->prefix, set->from, agent, q, err);
+        rc = find_in_run(&k->prefix, from, agent != NULL ? agent : a->name, q, err);
     return rc < 0 ? rc : make_absolute(&k->prefix, err);
 }
 
@@ -176,7 +176,7 @@ static int compare(struct difference *ret, const struct run_config *was,
     int rc = 0;
 
     *ret = (struct difference){0};
-    schema_compare(&run_schema, "", was, was, is, is, keep_first, ret);
+    schema_compare(&run_schema, "", was, is, keep_first, ret);
     if (ret->path[0] == '\0') {
         const void *p, *q;
 
@@ -184,7 +184,7 @@ static int compare(struct difference *ret, const struct run_config *was,
         if (rc == 0)
             rc = env_params_read(&is->env, &arena, &q, err);
         if (rc == 0)
-            schema_compare(env_info_find(is->env.id)->params, "env.params", p, p, q, q,
+            schema_compare(env_info_find(is->env.id)->params, "env.params", p, q,
                            keep_first, ret);
     }
     arena_done(&arena);
@@ -285,8 +285,9 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
         if (!algorithm_brings_graph(a) || find(&p->kept[i], a, &q, &why) == 0)
             continue;
         policies_free(p);
-        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
-        return yaml_fail_since(a->settings.from_at, path, err, &why);
+        (void)snprintf(path, sizeof(path), "agents.%s.settings.%.16s", a->name,
+                       algorithm_setting(a->settings.of, FIELD_CHECKPOINT)->key);
+        return yaml_fail_since(a->from_at, path, err, &why);
     }
     *ret = p;
     return 0;

@@ -99,8 +99,9 @@ static void name_difference(void *ctx, const struct config_change *c)
 
     if (err->code != 0)
         return;
-    was = c->was != NULL && c->field->schema == NULL ? schema_text_of(c->field, c->was)
-                                                     : xstrdup("");
+    was = c->was != NULL && schema_below(c->field, NULL) == NULL
+              ? schema_text_of(c->field, c->was)
+              : xstrdup("");
     (void)err_set(err, ERR_CONFIG,
                   "the configuration had '%s: %.200s', now it has '%s: %.200s' (--anyway "
                   "continues)",

@@ -288,7 +288,7 @@ static int place(const struct agent_config *a, const struct err *why, struct err
 
     (void)snprintf(path, sizeof(path), "agents.%s.%s", a->name,
                    *why->key != '\0' ? why->key : "settings.from");
-    return yaml_fail(a->settings.from_at, path, err, "%s", err_cause(why));
+    return yaml_fail(a->from_at, path, err, "%s", err_cause(why));
 }
 
 static int try_policies(struct tried *x, const struct policies *policies, int fd,

@@ -12,6 +12,7 @@ enum { BATCH = 8, OBS = 6, ACTION = 3 };
 
 struct bench {
     struct run_config config;
+    struct algorithm_settings settings;
     struct space space;
     struct graph *graph;
     struct session *session;
@@ -25,10 +26,13 @@ static struct err err;
 static struct bench *bench_new(const char *config)
 {
     struct bench *b = xcalloc(1, sizeof(*b));
-    struct algo_args args = {
-        .config = &b->config.defaults, .agents = &b->space, .n_agents = 1};
+    struct algo_args args = {.config = &b->config.defaults,
+                             .settings = &b->settings,
+                             .agents = &b->space,
+                             .n_agents = 1};
 
     ck_assert_msg(agent_config_from_text(&b->config, config, &err) == 0, "%s", err.msg);
+    algorithm_settings_read(&b->settings, &b->config.defaults);
     b->space = (struct space){.name = "critic_3", .obs = OBS, .width = ACTION};
     b->graph = args.graph = graph_new();
     b->ops = algo_find("critic");

@@ -38,6 +38,7 @@ static struct space box(int64_t width, double low, double high)
 /* One agent of such an algorithm. */
 struct player {
     struct agent_config config;
+    struct algorithm_settings settings;
     struct algo_args from; /* the graph and weights of an imported policy */
     struct graph *graph;
     struct session *session;
@@ -59,6 +60,7 @@ static int try_open(struct player *p, const char *algorithm, const char *env,
     args.env = env;
     args.graph = p->graph;
     args.config = &p->config;
+    args.settings = &p->settings;
     ck_assert_ptr_nonnull(p->ops);
     return p->ops->build(&p->algo, &args, err);
 }
@@ -316,9 +318,9 @@ START_TEST(the_weights_of_a_real_file_play)
 {
     enum { ROWS = 200 };
     const struct space s = discrete("agent_0", REAL_OBS, REAL_ACTIONS, 0);
-    struct player p = {.config.settings = {.observation = "observation0:0",
-                                           .action = "agent_0_1/p_func/"
-                                                     "fully_connected_2/BiasAdd:0"}};
+    struct player p = {
+        .settings = {.observation = "observation0:0",
+                     .action = "agent_0_1/p_func/fully_connected_2/BiasAdd:0"}};
     struct wbuf metagraph = {0};
     struct bundle_reader *b;
     struct err err = {0};

@@ -515,13 +515,18 @@ static int try_build(const char *config, struct space space, struct err *err)
     struct run_config c;
     struct algo *algo = NULL;
     struct graph *g = graph_new();
-    const struct algo_args a = {
-        .graph = g, .config = &c.defaults, .agents = &space, .n_agents = 1};
+    struct algorithm_settings settings;
+    const struct algo_args a = {.graph = g,
+                                .config = &c.defaults,
+                                .settings = &settings,
+                                .agents = &space,
+                                .n_agents = 1};
     int r;
 
     space.obs = OBS;
     (void)snprintf(space.name, AGENT_NAME_MAX, "agent_0");
     ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
+    algorithm_settings_read(&settings, &c.defaults);
     r = algo_find("iql")->build(&algo, &a, err);
     if (r == 0)
         algo_find("iql")->free(algo);

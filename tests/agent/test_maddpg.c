@@ -590,9 +590,11 @@ static int try_build(const char *config, struct space space, struct err *err)
     struct algo *algo = NULL;
     struct space agents[1] = {space};
     struct graph *g = graph_new();
+    struct algorithm_settings settings;
     const struct algo_args a = {.ops = algo_find("maddpg"),
                                 .graph = g,
                                 .config = &c.defaults,
+                                .settings = &settings,
                                 .agents = agents,
                                 .n_agents = 1};
     int r;
@@ -600,6 +602,7 @@ static int try_build(const char *config, struct space space, struct err *err)
     agents[0].obs = args.obs;
     (void)snprintf(agents[0].name, AGENT_NAME_MAX, "agent_0");
     ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
+    algorithm_settings_read(&settings, &c.defaults);
     r = algo_find("maddpg")->build(&algo, &a, err);
     if (r == 0)
         algo_find("maddpg")->free(algo);

@@ -54,6 +54,7 @@ static void make_central(struct run *r)
     const struct session_options options = {0};
     struct algo_args args = {.graph = m->graph = graph_new(),
                              .config = c,
+                             .settings = &r->team->settings,
                              .agents = r->team->spaces,
                              .n_agents = AGENTS,
                              .self = AGENTS,

@@ -932,6 +932,7 @@ static int try_build(const char *config, struct space space, int other_symmetric
     struct graph *g = graph_new();
     const struct algo_ops *ops;
     struct algo_args args = {.graph = g, .agents = agents, .n_agents = 2};
+    struct algorithm_settings settings;
     struct err err;
     int r;
 
@@ -941,7 +942,9 @@ static int try_build(const char *config, struct space space, int other_symmetric
     }
     agents[1].symmetric = other_symmetric;
     ck_assert_msg(agent_config_from_text(&c, config, &err) == 0, "%s", err.msg);
+    algorithm_settings_read(&settings, &c.defaults);
     args.config = &c.defaults;
+    args.settings = &settings;
     ops = algo_find(c.defaults.algorithm);
     args.ops = ops;
     r = ops->build(&algo, &args, &err);

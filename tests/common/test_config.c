@@ -45,6 +45,20 @@ static struct run_config parse(const char *text)
     return c;
 }
 
+/* A setting as it is written; valid until the next call. */
+static const char *setting_text(const struct agent_config *a, const char *key)
+{
+    static char ret[64];
+    const struct field *f = schema_find(&a->settings.of->settings, key);
+    char *text;
+
+    ck_assert_msg(f != NULL, "%s has no %s", a->algorithm, key);
+    text = schema_text_of(f, a->settings.value + f->offset);
+    (void)snprintf(ret, sizeof(ret), "%s", text);
+    free(text);
+    return ret;
+}
+
 START_TEST(names_of_the_runs_own_are_reserved)
 {
     static const char *const reserved[] = {"central", "run.state", "supervisor",
@@ -84,10 +98,13 @@ START_TEST(everything_has_a_default)
     a = &c.agents[2];
     ck_assert_str_eq(a->name, "agent_2");
     ck_assert_str_eq(a->algorithm, "maddpg");
-    ck_assert(a->settings.logit_penalty == 0.001 && a->settings.temperature.from == 1.0);
-    ck_assert(a->settings.policy == POLICY_AUTO && a->settings.execute == EXECUTE_HARD);
-    ck_assert(a->settings.own_batches == 0 && a->settings.clip_by == CLIP_BY_VARIABLE);
-    ck_assert(a->settings.exploration_noise.from == 0.1);
+    ck_assert_str_eq(setting_text(a, "logit_penalty"), "0.001");
+    ck_assert_str_eq(setting_text(a, "temperature"), "1");
+    ck_assert_str_eq(setting_text(a, "policy"), "auto");
+    ck_assert_str_eq(setting_text(a, "execute"), "hard");
+    ck_assert_str_eq(setting_text(a, "own_batches"), "false");
+    ck_assert_str_eq(setting_text(a, "clip_by"), "variable");
+    ck_assert_str_eq(setting_text(a, "exploration_noise"), "0.1");
     ck_assert(a->discount == 0.95 && a->polyak == 0.01);
     ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[1] == 64);
     ck_assert(a->actor.activation == ACTIVATION_RELU && a->actor.output_init == 0);
@@ -161,15 +178,14 @@ START_TEST(agents_override_deeply)
     ck_assert(c.defaults.stop_on_nonfinite == 0);
     for (int i = 0; i < 4; i++) { /* in the environment's order, not the file's */
         ck_assert_int_eq(a[i].name[6], '0' + i);
-        ck_assert(a[i].settings.temperature.from == 0.7 &&
-                  a[i].restart.max_restarts == 0);
+        ck_assert_str_eq(setting_text(&a[i], "temperature"), "0.7");
+        ck_assert(a[i].restart.max_restarts == 0);
         ck_assert(a[i].critic.has_optimizer && a[i].critic.after_action.size[0] == 64);
         ck_assert(a[i].critic.optimizer.learning_rate.from == 1e-4);
         ck_assert(a[i].critic.optimizer.learning_rate.to == 0);
         ck_assert(a[i].critic.optimizer.learning_rate.over == 1000);
-        ck_assert(a[i].settings.exploration_noise.from == 0.5);
-        ck_assert(a[i].settings.exploration_noise.to == 0.05);
-        ck_assert(a[i].settings.exploration_noise.over == 50000);
+        ck_assert_str_eq(setting_text(&a[i], "exploration_noise"),
+                         "0.5 to 0.05 over 50000");
     }
     ck_assert(a[0].optimizer.type == OPT_MOMENTUM && a[0].optimizer.momentum == 0.9);
     ck_assert(a[0].optimizer.beta1 == 0 && a[0].optimizer.learning_rate.from == 0.003);
@@ -298,6 +314,7 @@ START_TEST(texts_read_back_whatever_is_in_them)
     };
     char text[256], *first, *second;
     struct run_config a, b;
+    const char *from;
 
     (void)snprintf(text, sizeof(text),
                    "env: {id: simple_spread}\ndefaults: {algorithm: frozen, settings: "
@@ -308,8 +325,9 @@ START_TEST(texts_read_back_whatever_is_in_them)
     b = parse(first);
     second = run_config_to_yaml(&b);
     ck_assert_str_eq(first, second);
-    ck_assert_ptr_nonnull(a.agents[1].settings.from);
-    ck_assert_str_eq(a.agents[1].settings.from, b.agents[1].settings.from);
+    from = agent_setting_text(&a.agents[1], FIELD_CHECKPOINT);
+    ck_assert_ptr_nonnull(from);
+    ck_assert_str_eq(from, agent_setting_text(&b.agents[1], FIELD_CHECKPOINT));
     free(first);
     free(second);
     run_config_done(&a);
@@ -470,10 +488,10 @@ START_TEST(mistakes_are_told_in_one_line)
          "within, delay, max_delay or on_give_up"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
-         "env.actions: discrete (soft vectors need env.actions: continuous)"},
+         "env.actions: discrete (soft needs env.actions: continuous)"},
         {ENV "agents: {agent_1: {settings: {execute: soft}}}\n",
          "f.yaml:2: agents.agent_1.settings.execute: found 'soft', expected hard with "
-         "env.actions: discrete (soft vectors need env.actions: continuous)"},
+         "env.actions: discrete (soft needs env.actions: continuous)"},
         {ENV "defaults: {algorithm: madpg}\n",
          "f.yaml:2: defaults.algorithm: found 'madpg', expected coma, critic, ddpg, "
          "frozen, graph, happo, heuristic, ia2c, ippo, iql, isac, maa2c, maddpg, mappo, "
@@ -747,9 +765,9 @@ START_TEST(a_complete_configuration_takes_another_choice)
         const char *text, *set, *lines;
     } cases[] = {
         {ENV, "defaults.algorithm=iql",
-         "defaults.critic: dropped input: a critic of iql sees its own agent\n"
          "defaults.settings: dropped logit_penalty, temperature, policy, execute and "
-         "exploration_noise: no setting of iql\n"},
+         "exploration_noise: no setting of iql\n"
+         "defaults.critic: dropped input: a critic of iql sees its own agent\n"},
         {ENV, "defaults.algorithm=mappo",
          "defaults.settings: dropped logit_penalty, temperature, policy, execute, "
          "own_batches, clip_by and exploration_noise: no setting of mappo\n"
@@ -902,9 +920,9 @@ START_TEST(quoted_values_are_read)
     ck_assert(a->discount == 0.9 && a->clip_norm == 0);
     ck_assert(a->respond_within_s == 0.1 && a->memory_limit_bytes == 300 << 20);
     ck_assert(a->actor.hidden.n == 2 && a->actor.hidden.size[0] == 8);
-    ck_assert(a->settings.own_batches == 1 && a->settings.temperature.over == 10);
-    ck_assert(a->settings.exploration_noise.from == 1 &&
-              a->settings.exploration_noise.over == 9);
+    ck_assert_str_eq(setting_text(a, "own_batches"), "true");
+    ck_assert_str_eq(setting_text(a, "temperature"), "1 to 0.5 over 10");
+    ck_assert_str_eq(setting_text(a, "exploration_noise"), "1 to 0 over 9");
     run_config_done(&c);
 }
 END_TEST
@@ -1439,9 +1457,11 @@ START_TEST(short_forms_override_long_ones)
         "defaults: {epsilon: 0.125, settings: {lambda: ~}}\n");
 
     ck_assert_msg(run_config_read(&c, top, &options, &err) == 0, "%s", err.msg);
-    ck_assert(c.defaults.settings.epsilon.from == 0.125);
-    ck_assert(c.defaults.settings.lambda == 0 && c.agents[2].settings.lambda == 0.5);
-    ck_assert(c.defaults.settings.n_step == 4 && c.agents[1].polyak == 0.5);
+    ck_assert_str_eq(setting_text(&c.defaults, "epsilon"), "0.125");
+    ck_assert_str_eq(setting_text(&c.defaults, "lambda"), "0");
+    ck_assert_str_eq(setting_text(&c.agents[2], "lambda"), "0.5");
+    ck_assert_str_eq(setting_text(&c.defaults, "n_step"), "4");
+    ck_assert(c.agents[1].polyak == 0.5);
     run_config_done(&c);
     remove_files(folder, top);
 }
@@ -1520,8 +1540,9 @@ START_TEST(algorithms_are_found)
         ck_assert_ptr_nonnull(algorithm_at(i)->use);
         ck_assert_ptr_nonnull(algorithm_at(i)->source);
     }
-    ck_assert(algorithm_accepts(algorithm_find("ddpg"), "temperature"));
-    ck_assert(!algorithm_accepts(algorithm_find("ddpg"), "temp"));
+    ck_assert_ptr_nonnull(schema_find(&algorithm_find("ddpg")->settings, "temperature"));
+    ck_assert_ptr_null(schema_find(&algorithm_find("ddpg")->settings, "temp"));
+    ck_assert_str_eq(algorithm_default()->name, "maddpg");
     ck_assert(algorithm_plays_in(algorithm_find("random"), "any"));
     ck_assert(algorithm_plays_in(algorithm_find("heuristic"), "simple_tag"));
     ck_assert(!algorithm_plays_in(algorithm_find("heuristic"), "simple_crypto"));

@@ -118,7 +118,7 @@ static void pack_space(const struct team *t, struct msg_out *o)
     msg_put_f64(o, "high", s->high);
     msg_put_str(o, "algorithm", t->config.algorithm);
     msg_put_bool(o, "own_critic", t->config.critic.input == CRITIC_OWN);
-    msg_put_bool(o, "clip_by_global", t->config.settings.clip_by == CLIP_BY_GLOBAL);
+    msg_put_bool(o, "clip_by_global", t->settings.clip_by == CLIP_BY_GLOBAL);
 }
 
 static void pack_agent_before(struct team *t, size_t i, const uint64_t *rows,

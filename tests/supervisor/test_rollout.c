@@ -1,3 +1,5 @@
+#include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 #include "common/store/store_view.h"
@@ -725,6 +727,18 @@ START_TEST(test_nobody_waits_for_the_slowest)
 }
 END_TEST
 
+/* Gives the agent the setting by which it draws rows of its own. */
+static void draw_own_rows(struct agent_config *a)
+{
+    struct arena unused = ARENA_ZERO; /* no setting of the algorithm is a text */
+    struct schema_place at;
+
+    agent_section_take(a, &unused);
+    arena_done(&unused);
+    ck_assert_int_eq(schema_locate(&agent_schema, "settings.own_batches", a, &at), 0);
+    memcpy(at.value, &(int){1}, sizeof(int));
+}
+
 /* Every agent gets the rows of all groups; those of group a are drawn under agent a's
  * name. */
 START_TEST(test_own_batches)
@@ -732,7 +746,8 @@ START_TEST(test_own_batches)
     struct bench *b = bench_new("two_step");
     uint64_t rows[8];
 
-    b->agents[0].settings.own_batches = b->agents[1].settings.own_batches = 1;
+    draw_own_rows(&b->agents[0]);
+    draw_own_rows(&b->agents[1]);
     b->config.run.env_steps = 8;
     bench_run(b);
     ck_assert_int_eq(b->rows_seen.shape.rank, 3);
@@ -1109,7 +1124,7 @@ START_TEST(test_no_draw_is_used_twice)
     struct bench *b = bench_new("simple_spread");
     struct audit audit = {0};
 
-    b->agents[0].settings.own_batches = 1;
+    draw_own_rows(&b->agents[0]);
     b->config.evaluation.every_env_steps = 1000; /* at the end */
     b->config.evaluation.seed = 7;
     rng_set_audit(on_draw, &audit);

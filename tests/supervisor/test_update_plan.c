@@ -70,7 +70,8 @@ static void describe(struct description *d, const struct agent_config *a, int sh
         add(d, "apply", 1)->ps = 1;
         last = add(d, "assign", 1);
         last->repeat_from = 0;
-        last->repeat = (uint64_t)(a->settings.epochs * a->settings.minibatches);
+        last->repeat =
+            (uint64_t)(agent_setting(a, "epochs") * agent_setting(a, "minibatches"));
     } else {
         (void)add(d, "learn", 1);
     }

@@ -236,6 +236,7 @@ static void make_member(struct team *t, size_t i)
     struct err err;
     struct algo_args args = {.graph = m->graph = graph_new(),
                              .config = &t->config,
+                             .settings = &t->settings,
                              .agents = t->spaces,
                              .n_agents = t->args.n,
                              .window_rows = t->args.window_rows,
@@ -267,6 +268,7 @@ struct team *team_new(const struct team_args *args)
     t->args = *args;
     OK(agent_config_from_text(&t->read, args->config, &err), err);
     t->config = t->read.defaults;
+    algorithm_settings_read(&t->settings, &t->config);
     for (size_t i = 0; i < args->n; i++) {
         t->spaces[i] = args->space;
         t->spaces[i].obs = args->obs;

@@ -45,7 +45,8 @@ struct team {
     struct team_args args;
     struct run_config read; /* owns what config points to */
     struct agent_config config;
-    struct space spaces[TEAM_MAX + 1]; /* [n]: of the ps */
+    struct algorithm_settings settings; /* of config */
+    struct space spaces[TEAM_MAX + 1];  /* [n]: of the ps */
     struct member members[TEAM_MAX + 1];
     size_t places[TEAM_MAX]; /* in the group that shares: 0, 1, ... */
     void *shared;            /* the group's memory, TEAM_SHARED_BYTES long */
