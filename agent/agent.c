@@ -4,6 +4,7 @@
 #include "agent/loop/loop.h"
 #include "agent/loop/service.h"
 #include "agent/plugin/plugin.h"
+#include "agent/program.h"
 #include "common/confine/confine.h"
 #include "common/log/log.h"
 #include "common/mem/room.h"
@@ -37,6 +38,16 @@ static void send_progress(void *ctx)
     (void)loop_send(AGENT_FD_OUT, out, NULL);
 }
 
+/* A program takes this process's place; an agent is confined before it handles anything. */
+static int look_at_first(void *ctx, const struct msg *request, const uint8_t *data,
+                         size_t len, struct err *err)
+{
+    if (program_is_wanted(request))
+        return program_execute(request, data, len, err);
+    confine_calls(CONFINE_AGENT);
+    return 0;
+}
+
 /* Restricts access to files before the first `configure` or `import` is handled. Reading
  * stays allowed for an `import`, whose graph may name files, and for an agent with a
  * prefix: a frozen agent reads its checkpoint. */
@@ -66,7 +77,7 @@ static int serve(const struct algo_ops *algorithm, struct err *err)
     s = service_new(algorithm);
     msg_out_init(&progress);
     service_set_progress(s, send_progress, &progress);
-    rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, s, err);
+    rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, look_at_first, handle, s, err);
     service_free(s);
     msg_out_done(&progress);
     return rc;
@@ -100,7 +111,6 @@ static int run_agent(const char *parent, const char *name,
         /* an exec by descriptor names the process by that number */
         (void)prctl(PR_SET_NAME, "brood-agent");
         log_init(name, log_level_wanted(LOG_LEVEL_INFO), STDERR_FILENO);
-        confine_calls(CONFINE_AGENT);
         rc = room_check(BLAS_BYTES, "an agent's arithmetic", &err);
     }
     if (rc == 0)

@@ -12,8 +12,11 @@
 
 struct loop {
     int fd_out;
+    loop_first_fn first; /* NULL: the first request is over, or nobody looks at it */
     loop_request_fn handle;
     void *ctx;
+    const struct frame_reader *reader;
+    const uint8_t *data; /* the message that is handled, behind its frame's header */
     int is_traced;
     const char *generation; /* of the node that runs it; NULL: a supervisor does */
     struct msg m;
@@ -73,6 +76,23 @@ static int send_span(struct loop *l, uint64_t began_ns, uint64_t ended_ns,
 
 /* ---- requests ---- */
 
+/* Shows the first request to who wants to see it. Returns 1 if that failed; then it is
+ * answered. */
+static int is_refused(struct loop *l, size_t len)
+{
+    const loop_first_fn first = l->first;
+    struct err why = {0};
+
+    l->first = NULL;
+    if (first == NULL ||
+        first(l->ctx, &l->m, l->data - FRAME_HEADER_BYTES,
+              FRAME_HEADER_BYTES + len + frame_reader_pending(l->reader), &why) == 0)
+        return 0;
+    log_error("%s: %s", l->m.method, why.msg);
+    msg_error_response(&l->out, l->m.id, &why);
+    return 1;
+}
+
 /* Returns 1 if the loop ends, 0 if it continues, or an error if the stream is broken. */
 static int handle_request(struct loop *l, size_t len, struct err *err)
 {
@@ -84,7 +104,7 @@ static int handle_request(struct loop *l, size_t len, struct err *err)
     log_debug("read %s, request %" PRIu32 "%s%s, %zu bytes", l->m.method, l->m.id,
               l->generation != NULL ? ", generation " : "",
               l->generation != NULL ? l->generation : "", len);
-    ends = l->handle(l->ctx, &l->m, &l->out);
+    ends = is_refused(l, len) ? 0 : l->handle(l->ctx, &l->m, &l->out);
     ended_ns = timed ? (uint64_t)monotonic_ns() : 0;
     if ((rc = loop_send(l->fd_out, &l->out, err)) < 0 || !timed)
         return rc < 0 ? rc : ends;
@@ -99,6 +119,7 @@ static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct 
 {
     const int rc = msg_reparse(&l->m, data, len, err);
 
+    l->data = data;
     if (rc < 0)
         return rc;
     if (l->m.type == MSG_NOTIFICATION && strcmp(l->m.method, "trace") == 0)
@@ -110,13 +131,16 @@ static int handle_frame(struct loop *l, const uint8_t *data, size_t len, struct 
     return handle_request(l, len, err);
 }
 
-int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err)
+int loop_serve(int fd_in, int fd_out, loop_first_fn first, loop_request_fn handle,
+               void *ctx, struct err *err)
 {
+    struct frame_reader reader;
     struct loop l = {.fd_out = fd_out,
+                     .first = first,
                      .handle = handle,
                      .ctx = ctx,
+                     .reader = &reader,
                      .generation = getenv("BROOD_GENERATION")};
-    struct frame_reader reader;
     const uint8_t *data;
     size_t len;
     int rc;

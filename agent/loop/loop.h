@@ -15,9 +15,15 @@
  * and end the loop. It is not called for notifications and responses. */
 typedef int (*loop_request_fn)(void *ctx, const struct msg *request, struct msg_out *out);
 
-/* Returns 0 at end of file or if the callback ended the loop; ERR_FORMAT, ERR_PROTOCOL,
+/* Sees the first request before anything else happens with it. data: its frame, with the
+ * bytes that were read behind it. 0, or an error, which the request is answered with. */
+typedef int (*loop_first_fn)(void *ctx, const struct msg *request, const uint8_t *data,
+                             size_t len, struct err *err);
+
+/* first: NULL: nobody looks. Returns 0 at end of file or if the callback ended the loop; ERR_FORMAT, ERR_PROTOCOL,
  * ERR_LIMIT: the stream is broken; -errno, ERR_NOMEM. */
-int loop_serve(int fd_in, int fd_out, loop_request_fn handle, void *ctx, struct err *err);
+int loop_serve(int fd_in, int fd_out, loop_first_fn first, loop_request_fn handle,
+               void *ctx, struct err *err);
 
 /* Sends a finished message. */
 int loop_send(int fd_out, struct msg_out *out, struct err *err);

@@ -511,7 +511,7 @@ int plugin_main(int argc, char **argv)
     if (rc == 0)
         rc = say_hello(&err);
     if (rc == 0)
-        rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, handle, &host, &err);
+        rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, NULL, handle, &host, &err);
     if (rc == 0)
         close_all(&host);
     if (rc < 0 && rc != -EPIPE)

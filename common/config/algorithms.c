@@ -31,6 +31,11 @@ const struct algorithm_info *algorithm_default(void)
     CHECK(0, "no algorithm is the default");
 }
 
+const struct algorithm_info *algorithm_of(const struct agent_config *a)
+{
+    return a->settings.of != NULL ? a->settings.of : algorithm_find(a->algorithm);
+}
+
 int algorithm_plays_in(const struct algorithm_info *a, const char *env)
 {
     return a->envs == NULL || text_find(a->envs, env) >= 0;
@@ -87,12 +92,21 @@ int algorithm_place_settings(struct field *settings, size_t n, struct err *err)
 void agent_section_take(struct agent_config *a, struct arena *arena)
 {
     const struct algorithm_info *is;
-    const struct agent_settings old = a->settings;
 
     if (a->algorithm == NULL)
         a->algorithm = algorithm_default()->name;
+    if (strcmp(a->algorithm, ALGORITHM_PROGRAM) == 0 && a->settings.of != NULL)
+        return;
     is = algorithm_find(a->algorithm);
     CHECK(is != NULL, "%s", a->algorithm);
+    agent_section_take_as(a, is, arena);
+}
+
+void agent_section_take_as(struct agent_config *a, const struct algorithm_info *is,
+                           struct arena *arena)
+{
+    const struct agent_settings old = a->settings;
+
     if (old.of == is)
         return;
     a->settings = (struct agent_settings){.of = is};
@@ -164,14 +178,21 @@ const char *agent_setting_text(const struct agent_config *a, unsigned flag)
 
 int algorithm_brings_graph(const struct agent_config *a)
 {
-    return algorithm_setting(algorithm_find(a->algorithm), FIELD_CHECKPOINT) != NULL;
+    return algorithm_setting(algorithm_of(a), FIELD_CHECKPOINT) != NULL;
 }
 
 int run_config_trains_graphs(const struct run_config *c)
 {
     for (size_t i = 0; i < c->n_agents; i++)
-        if (algorithm_brings_graph(&c->agents[i]) &&
-            !algorithm_find(c->agents[i].algorithm)->fixed)
+        if (algorithm_brings_graph(&c->agents[i]) && !algorithm_of(&c->agents[i])->fixed)
+            return 1;
+    return 0;
+}
+
+int run_config_has_programs(const struct run_config *c)
+{
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (c->agents[i].command != NULL)
             return 1;
     return 0;
 }
@@ -183,7 +204,7 @@ static int needs_episodes(const struct agent_config *a, const struct algorithm_b
 
 enum rows_kind algorithm_rows(const struct agent_config *a)
 {
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct algorithm_info *info = algorithm_of(a);
 
     for (const struct algorithm_bound *b = info->episodes_if; b != NULL && b->key != NULL;
          b++)
@@ -195,7 +216,7 @@ enum rows_kind algorithm_rows(const struct agent_config *a)
 const struct algorithm_bound *algorithm_rows_differ(const struct agent_config *a,
                                                     const struct agent_config *b)
 {
-    const struct algorithm_bound *bound = algorithm_find(a->algorithm)->episodes_if;
+    const struct algorithm_bound *bound = algorithm_of(a)->episodes_if;
 
     while (bound != NULL && bound->key != NULL) {
         if (needs_episodes(a, bound) != needs_episodes(b, bound))
@@ -210,7 +231,7 @@ enum rows_kind run_config_rows(const struct run_config *c)
     enum rows_kind kind = ROWS_KIND_COUNT;
 
     for (size_t i = 0; i < c->n_agents; i++) {
-        const struct algorithm_info *info = algorithm_find(c->agents[i].algorithm);
+        const struct algorithm_info *info = algorithm_of(&c->agents[i]);
 
         if (info == NULL || !algorithm_learns(info))
             continue;

@@ -72,6 +72,19 @@ const struct algorithm_info *algorithm_at(size_t i);
 
 const struct algorithm_info *algorithm_find(const char *name); /* NULL if unknown */
 const struct algorithm_info *algorithm_default(void);
+/* That of an agent: if the agent is a program, what the program said of itself. */
+const struct algorithm_info *algorithm_of(const struct agent_config *a);
+
+/* ---- programs: agents that users write ---- */
+
+#define ALGORITHM_PROGRAM "program" /* the name of all of them in a configuration */
+
+/* The description with this hash (agent_config.program), which lives as long as the process.
+ * Each program that reads configurations has one definition: in brood it was noted
+ * (supervisor/describe/programs.h), or is read from the file, in which a run keeps it; file
+ * NULL: only if it was noted. ERR_NOT_FOUND, ERR_PROTOCOL, -errno. */
+int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
+                   struct err *err);
 /* Whether it works in that environment. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 /* Whether it learns from the experience log. */
@@ -90,6 +103,9 @@ int algorithm_place_settings(struct field *settings, size_t n, struct err *err);
 /* Makes the agent's settings those of its algorithm (NULL: the default one), which exists:
  * those of the same key and form keep their values, others get their defaults. */
 void agent_section_take(struct agent_config *a, struct arena *arena);
+/* The same for an algorithm that is no row of algorithm_at. */
+void agent_section_take_as(struct agent_config *a, const struct algorithm_info *is,
+                           struct arena *arena);
 /* The number, flag or choice of the setting with one of the flags, or of that key (a schedule's
  * first value); 0 if the agent has no such setting. */
 double agent_setting_marked(const struct agent_config *a, unsigned flag);
@@ -103,6 +119,9 @@ int algorithm_brings_graph(const struct agent_config *a);
 
 /* Whether an agent hosts a graph (and is not frozen), so that clients train it. */
 int run_config_trains_graphs(const struct run_config *c);
+
+/* Whether an agent is a program. */
+int run_config_has_programs(const struct run_config *c);
 
 /* The rows that an agent learns from, as it declares in its answer to `configure`. */
 enum rows_kind algorithm_rows(const struct agent_config *a);

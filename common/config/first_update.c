@@ -25,7 +25,7 @@ int64_t run_config_most_steps(const struct run_config *c)
 
 static int learns(const struct run_config *c, size_t agent)
 {
-    return algorithm_learns(algorithm_find(c->agents[agent].algorithm));
+    return algorithm_learns(algorithm_of(&c->agents[agent]));
 }
 
 static int draws_rows(const struct run_config *c, size_t agent)

@@ -18,6 +18,7 @@ struct config_steps {
 struct loader {
     struct run_config *c;
     const struct yaml_node *root; /* the file, or the values to assign */
+    const char *name;             /* the file's path; NULL: it is none */
     const struct config_options *options;
     struct config_steps *steps; /* of the file; NULL: none are read */
     struct arena *tree;         /* for what is added to the steps */

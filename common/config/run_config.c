@@ -323,7 +323,7 @@ static int check_own_experience(const struct loader *l, struct agent_config *a)
 {
     int rc;
 
-    if (!algorithm_learns(algorithm_find(a->algorithm)))
+    if (!algorithm_learns(algorithm_of(a)))
         return 0;
     if (algorithm_rows(a) == ROWS_WINDOW)
         return check_own_window(l, a);
@@ -411,7 +411,7 @@ static int check_reward(const struct loader *l, const struct agent_config *a)
 {
     const struct yaml_node *at = loader_given(l->root, "env", "reward");
 
-    if (!algorithm_find(a->algorithm)->team_reward || without_env(l->c) ||
+    if (!algorithm_of(a)->team_reward || without_env(l->c) ||
         l->c->env.reward != ENV_REWARD_OWN)
         return 0;
     return yaml_fail(at != NULL ? at : l->root, "env.reward", l->err,
@@ -464,7 +464,7 @@ static int check_sizes(const struct loader *l, const struct yaml_node *section,
 static int check_needs(const struct loader *l, const struct yaml_node *section,
                        const struct agent_config *a)
 {
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct algorithm_info *info = algorithm_of(a);
     const struct yaml_node *at = yaml_find(section, "algorithm");
     char path[AGENT_NAME_MAX + 32], list[LIST_MAX_BYTES];
 
@@ -689,6 +689,7 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
     if (rc == 0)
         rc = load(&(struct loader){.c = c,
                                    .root = root,
+                                   .name = name,
                                    .options = options,
                                    .steps = &steps,
                                    .tree = tree,

@@ -129,6 +129,10 @@ struct agent_config {
                         * parameters (supervisor/rollout/sharing.h); NULL: none */
     const char *device; /* of its process, in a cluster; NULL: any */
     struct experience_config experience; /* 0: run_config_experience */
+    /* Of a program (agent/program.h): its words, the environment's variables that it gets, the
+     * folder (absolute) that it starts in, and the hash of its description. NULL: none. */
+    const struct yaml_node *command, *environment;
+    const char *directory, *program;
     /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */
     const struct yaml_node *from_at;
 };
@@ -290,6 +294,10 @@ typedef int (*config_env_names_fn)(void *ctx, const struct env_config *env,
 typedef int (*config_try_fn)(void *ctx, const struct run_config *c, size_t *ret_agent,
                              struct err *err);
 
+/* Starts a program, the agent's command, to ask what it is. err->key: within the section. */
+typedef int (*config_describe_fn)(void *ctx, struct agent_config *a, struct arena *arena,
+                                  const struct algorithm_info **ret, struct err *err);
+
 /* Receives one line, "f.yaml:3: defaults.settings: ..."; no newline. */
 typedef void (*config_line_fn)(void *ctx, const char *line);
 
@@ -299,6 +307,10 @@ struct config_options {
     int set_is_bare; /* messages name the values without "--set ": not from an option */
     config_env_names_fn env_names;
     void *env_ctx;
+    /* Asks a program what it is; NULL: only a description that a run keeps is found. Sets
+     * a->program, and *ret, which lives as long as the process. */
+    config_describe_fn describe;
+    void *describe_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
     void *try_ctx;
     /* Gets a line for each map of the file with keys that only another algorithm or

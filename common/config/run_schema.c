@@ -111,7 +111,7 @@ static int critic_applies(const void *root, const void *section,
                           const struct field *field)
 {
     const struct agent_config *a = root;
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct algorithm_info *info = algorithm_of(a);
 
     return strcmp(field->key, "input") != 0 || info == NULL || !info->own_critic;
 }
@@ -162,6 +162,14 @@ static const struct schema agent_experience_schema = {TABLE(agent_experience_fie
 static const struct field agent_fields[] = {
     {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
      .doc = "see `brood algorithms`, which marks the default"},
+    {"command", FIELD_WORDS, AGENT(command), .flags = FIELD_VARIABLES,
+     .doc = "algorithm program: the words that start it, [python3, my_agent.py]"},
+    {"directory", FIELD_TEXT, AGENT(directory),
+     .doc = "where the program starts (the folder of the file that names it)"},
+    {"environment", FIELD_TREE, AGENT(environment),
+     .doc = "variables of its environment, {NAME: value}"},
+    {"program", FIELD_NAME, AGENT(program), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
+     .doc = "what the program said of itself (brood writes it into a run's file)"},
     {"settings", FIELD_MAP, AGENT(settings.value), .schema_of = settings_of},
     {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
      SETTABLE, .doc = "worth of the next step's reward"},

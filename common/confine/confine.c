@@ -96,13 +96,17 @@ void confine_files(enum confine_files files)
         return;
     r.files |=
         (abi >= 2 ? REFER : 0u) | (abi >= 3 ? TRUNCATE : 0u) | (abi >= 5 ? IOCTL : 0u);
-    if (files == CONFINE_READS)
+    if (files != CONFINE_ALL)
         r.files &= ~(uint64_t)READS;
+    if (files == CONFINE_RUNS)
+        r.files &= ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE;
     fd = make_ruleset(&r, abi);
     if (fd < 0)
         return;
     if (files == CONFINE_ALL)
         (void)allow_below(fd, "/usr/lib", LANDLOCK_ACCESS_FS_READ_FILE);
+    if (files == CONFINE_RUNS)
+        (void)allow_below(fd, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
     (void)restrict_self(fd);
 }
 

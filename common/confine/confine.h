@@ -45,6 +45,7 @@ enum confine_kind {
 enum confine_files {
     CONFINE_ALL,   /* only libraries can be opened */
     CONFINE_READS, /* all files can be opened for reading */
+    CONFINE_RUNS,  /* and executed; /dev/null can be written */
 };
 
 /* No other process of the same user can trace this one, read its memory or have its core;

@@ -1,6 +1,7 @@
 #include "common/msg/config_msg.h"
 
 #include "common/config/run_schema.h"
+#include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 
 #include <math.h>
@@ -100,18 +101,26 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
     }
 }
 
+/* How a program is started is not the agent's section: the launcher has that (protocol.h). */
+static int is_sent(const struct schema *s, const void *root, const void *base,
+                   const struct field *f)
+{
+    return f->type != FIELD_WORDS && f->type != FIELD_TREE &&
+           schema_is_given(s, root, base, f);
+}
+
 static void put_section(struct msg_out *o, const struct schema *s, const void *root,
                         const void *base)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s->n; i++)
-        n += schema_is_given(s, root, base, &s->fields[i]) ? 1 : 0;
+        n += is_sent(s, root, base, &s->fields[i]) ? 1 : 0;
     msg_map(o, n);
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
 
-        if (!schema_is_given(s, root, base, f))
+        if (!is_sent(s, root, base, f))
             continue;
         msg_key(o, f->key);
         put_value(o, f, root, (const char *)base + f->offset);
@@ -121,6 +130,22 @@ static void put_section(struct msg_out *o, const struct schema *s, const void *r
 void msg_agent_config(struct msg_out *o, const struct agent_config *a)
 {
     put_section(o, &agent_schema, a, a);
+}
+
+void msg_program(struct msg_out *o, const struct agent_config *a)
+{
+    const struct yaml_node *env = a->environment;
+
+    msg_map(o, 3);
+    msg_key(o, "command");
+    msg_array(o, a->command->n);
+    for (size_t i = 0; i < a->command->n; i++)
+        msg_str(o, a->command->child[i]->text);
+    msg_put_str(o, "directory", a->directory);
+    msg_key(o, "environment");
+    msg_map(o, env != NULL ? env->n : 0);
+    for (size_t i = 0; env != NULL && i < env->n; i++)
+        msg_put_str(o, env->child[i]->key, env->child[i]->text);
 }
 
 /* ---- unpacking ---- */

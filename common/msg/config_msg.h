@@ -14,6 +14,8 @@
 #include "common/msg/msg.h"
 
 void msg_agent_config(struct msg_out *o, const struct agent_config *a);
+/* How the agent, a program, is started: the value of the key "program" (protocol.h). */
+void msg_program(struct msg_out *o, const struct agent_config *a);
 /* Strings are copied into the arena. The map lacks the agent's name: it stays NULL. */
 int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
                         struct arena *arena, struct err *err);

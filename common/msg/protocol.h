@@ -14,7 +14,8 @@
  *                         numerics u (NUMERICS_VERSION)
  *
  * supervisor -> agent
- *   describe    -> protocol u, algorithms [map...]: what each of the program's algorithms says
+ *   describe    program? map, as in configure
+ *            -> protocol u, algorithms [map...]: what each of the program's algorithms says
  *               about itself (algorithm_msg.h); it depends on nothing else. The build asks
  *               brood-agent (`brood-agent describe`)
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
@@ -40,6 +41,9 @@
  *               share? {ps str, members [str...]}: the group that it shares parameters
  *               with: its ps process, and its agents in the environment's order (also
  *               sent for role "ps"),
+ *               program? {command [str...], directory str, environment {str: str}}: the
+ *               agent is this program, which brood-agent executes and which answers this
+ *               request (agent/program.h),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef
  *               and the checkpoint with its first values
  *               The experience log describes itself (store/layout.h); the agent maps it
@@ -160,6 +164,8 @@ enum agent_fd {
     AGENT_FD_SHARED = 7, /* memory of a group that shares parameters (store/share_ring.h):
                           * sealed memfd, mapped shared; may be absent */
     AGENT_FD_COUNT = 8,
+    /* Of a program: its first requests, which brood-agent has read; a memfd at offset 0. */
+    AGENT_FD_REQUEST = 8,
 };
 
 /* Exit codes of an agent, as in s6: whether starting it again can help. */

@@ -2,6 +2,7 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
@@ -235,6 +236,7 @@ static int run_check(struct cli *cli, int argc, char **argv)
     const struct cli_option own[] = {{"set", .texts = &sets}, {0}};
     struct trial trial;
     struct config_options options = {.env_names = env_agent_names,
+                                     .describe = describe_program,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,
                                      .dropped = cli_dropped,

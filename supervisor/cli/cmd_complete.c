@@ -4,6 +4,7 @@
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/patience.h"
+#include "common/mem/xmalloc.h"
 #include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
@@ -193,21 +194,22 @@ static void offer_values(const struct completion *c, const struct field *f,
         offer(c, head, f->names[i]);
 }
 
-/* Offers the keys of a section at `path`, or, for a word that has a value, its values. */
+/* Offers the keys of a section at `path`, or, for a word that has a value, its values. agent:
+ * whose settings are meant; NULL: those of all algorithms. */
 static void offer_keys(const struct completion *c, const struct schema *s,
-                       const char *path)
+                       const char *path, const struct agent_config *agent)
 {
     const size_t typed = strcspn(c->word, "=");
 
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
-        const struct schema *below = schema_below(f, NULL);
+        const struct schema *below = schema_below(f, agent);
         char key[PATH_BYTES], child[PATH_BYTES + 2];
 
         (void)snprintf(key, sizeof(key), "%s%s", path, f->key);
         if (below != NULL) {
             (void)snprintf(child, sizeof(child), "%s.", key);
-            offer_keys(c, below, child);
+            offer_keys(c, below, child, agent);
         } else if (c->word[typed] == '\0')
             offer(c, key, c->only_keys ? "" : "=");
         else if (text_is_word(c->word, typed, key)) {
@@ -217,18 +219,50 @@ static void offer_keys(const struct completion *c, const struct schema *s,
     }
 }
 
+/* Reads the configuration of the line's run, as far as it can be read. */
+static int read_config(const struct completion *c, struct run_config *ret)
+{
+    const struct config_options options = {0};
+    char *path, *file;
+    int rc = c->run != NULL ? run_dir_find(c->runs_dir, c->run, &path, NULL) : -1;
+
+    if (rc < 0)
+        return rc;
+    file = xasprintf("%s/config.yaml", path);
+    patience_enter(path);
+    rc = run_config_read(ret, file, &options, NULL);
+    patience_leave();
+    free(file);
+    free(path);
+    return rc;
+}
+
+/* The agent of that name, of the configuration of a run; a team and others: `defaults`. */
+static const struct agent_config *find_agent(const struct run_config *c, const char *name,
+                                             size_t len)
+{
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (text_is_word(name, len, c->agents[i].name))
+            return &c->agents[i];
+    return &c->defaults;
+}
+
 /* Offers the keys of the run, and those of the agent or team that the word names:
- * agents.agent_0.discount. */
+ * agents.agent_0.discount. Settings are those of the run's agents, if the line names a run. */
 static void offer_all_keys(const struct completion *c)
 {
     const char *agent = text_after(c->word, "agents."), *dot;
+    struct run_config config = {0};
+    const int has_config = read_config(c, &config) == 0;
     char path[PATH_BYTES];
 
-    offer_keys(c, &run_schema, "");
-    if (agent == NULL || (dot = strchr(agent, '.')) == NULL)
-        return;
-    (void)snprintf(path, sizeof(path), "%.*s", (int)(dot + 1 - c->word), c->word);
-    offer_keys(c, &agent_schema, path);
+    offer_keys(c, &run_schema, "", has_config ? &config.defaults : NULL);
+    if (agent != NULL && (dot = strchr(agent, '.')) != NULL) {
+        (void)snprintf(path, sizeof(path), "%.*s", (int)(dot + 1 - c->word), c->word);
+        offer_keys(c, &agent_schema, path,
+                   has_config ? find_agent(&config, agent, (size_t)(dot - agent)) : NULL);
+    }
+    run_config_done(&config);
 }
 
 /* ---- the kinds at each place of a command line ---- */

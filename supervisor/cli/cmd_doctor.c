@@ -1,4 +1,5 @@
 /* `brood doctor`: looks at the machine, and tries an agent. */
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/env/env.h"
@@ -21,8 +22,10 @@ static void try_agent(struct doctor_readings *r)
         "env: {id: simple}\nexperience: {capacity: 1000, batch_size: "
         "8}\nrun: {env_steps: 1000}\n";
     struct trial trial = {.runs_dir = "/"};
-    const struct config_options options = {
-        .env_names = env_agent_names, .try_agents = trial_agents, .try_ctx = &trial};
+    const struct config_options options = {.env_names = env_agent_names,
+                                           .describe = describe_program,
+                                           .try_agents = trial_agents,
+                                           .try_ctx = &trial};
     struct run_config c;
     struct err err = {0};
 

@@ -4,6 +4,7 @@
 #include "common/config/run_schema.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
@@ -113,7 +114,7 @@ static void write_config(FILE *f, const struct run_config *c, const struct reque
     const struct field *agents = schema_find(&run_schema, "agents");
 
     (void)fprintf(f, "# %s: %s.\n# %s: %s.\n", r->env, env_info_find(r->env)->summary,
-                  c->defaults.algorithm, algorithm_find(c->defaults.algorithm)->summary);
+                  c->defaults.algorithm, algorithm_of(&c->defaults)->summary);
     (void)fputs(
         "#\n# All keys that apply, with their defaults. Those behind a # are not "
         "given, or follow from\n# others. `brood check FILE` checks the file, `brood "
@@ -144,6 +145,7 @@ static int make_config(const struct cli *cli, const struct request *r,
     const struct config_options options = {.set = r->sets.text,
                                            .n_set = r->sets.n,
                                            .env_names = env_agent_names,
+                                           .describe = describe_program,
                                            .try_agents = trial_agents,
                                            .try_ctx = &trial};
     char *text =

@@ -1,3 +1,4 @@
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/init_copy.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
@@ -245,6 +246,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     struct config_options co = {.set = o->sets.text,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
+                                .describe = describe_program,
                                 .try_agents = trial_agents,
                                 .try_ctx = &trial,
                                 .dropped = cli_dropped,

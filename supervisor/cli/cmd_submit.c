@@ -7,6 +7,7 @@
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/seeds.h"
 #include "supervisor/cli/submitted.h"
@@ -438,6 +439,7 @@ static int run_submit(struct cli *cli, int argc, char **argv)
     struct submit s = {.cli = cli, .seed = -1};
     struct trial trial = {.runs_dir = cli->runs_dir};
     struct config_options co = {.env_names = env_agent_names,
+                                .describe = describe_program,
                                 .try_agents = trial_agents,
                                 .try_ctx = &trial,
                                 .dropped = cli_dropped,

@@ -34,7 +34,7 @@ struct table {
  * their algorithms and sizes; free(). */
 static char *bare_file(const struct run_config *c)
 {
-    const struct algorithm_info *a = algorithm_find(c->defaults.algorithm);
+    const struct algorithm_info *a = algorithm_of(&c->defaults);
     const int is_team = a != NULL && a->team_reward;
     struct xstream text;
     FILE *f = xstream_begin(&text);

@@ -1,5 +1,6 @@
 #include "supervisor/cli/html_run.h"
 
+#include "common/config/algorithms.h"
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/size_text.h"
@@ -463,10 +464,12 @@ static int check_play(const struct html_run *r, enum html_play play, struct err 
         return err_pass(err, &r->config_why);
     if (play == HTML_PLAY_NEVER)
         return err_set(err, ERR_STATE, "none was asked for (--play never)");
-    if (play == HTML_PLAY_WORLDS && env_config_is_external(&r->config.env))
+    if (play == HTML_PLAY_WORLDS &&
+        (env_config_is_external(&r->config.env) || run_config_has_programs(&r->config)))
         return err_set(err, ERR_STATE,
-                       "the environment is a program that the run's configuration names, "
-                       "and a report executes none unless asked to (--play always)");
+                       "the environment, or an agent, is a program that the run's "
+                       "configuration names, and a report executes none unless asked to "
+                       "(--play always)");
     if (run_dir_check_trust(r->path, NULL) < 0)
         return err_set(err, -EPERM,
                        "another user may have written its configuration; `brood eval %s "

@@ -1,10 +1,15 @@
 /* The algorithms of the brood-agent that was built with this brood (algorithms.h). */
 #include "supervisor/describe/packed.h"
+#include "supervisor/describe/programs.h"
 
 #include "common/config/algorithms.h"
 #include "common/err/check.h"
 #include "common/msg/algorithm_msg.h"
 #include "common/msg/frame.h"
+#include "common/wire/cursor.h"
+
+#include <errno.h>
+#include <string.h>
 
 enum { MAX_ALGORITHMS = 64 };
 
@@ -29,6 +34,94 @@ static int unpack(struct err *err)
     msg_done(&answer);
     return rc;
 }
+
+/* ---- programs ---- */
+
+/* They live as long as the process, too. */
+struct noted {
+    struct noted *next;
+    const char *hash;
+    struct algorithm_info info;
+    uint8_t *frame;
+    size_t len;
+};
+static struct noted *noted;
+
+static struct noted *find_noted(const char *hash)
+{
+    struct noted *p = noted;
+
+    while (p != NULL && strcmp(p->hash, hash) != 0)
+        p = p->next;
+    return p;
+}
+
+const void *program_frame(const char *hash, size_t *ret_len)
+{
+    const struct noted *p = find_noted(hash);
+
+    if (p == NULL)
+        return NULL;
+    *ret_len = p->len;
+    return p->frame;
+}
+
+int program_note(const struct algorithm_info **ret, const char *hash, const void *frame,
+                 size_t len, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    struct noted *p = find_noted(hash);
+    struct algorithm_info info;
+    struct msg answer;
+    int rc = 0;
+
+    if (p != NULL) {
+        *ret = &p->info;
+        return 0;
+    }
+    if (len <= FRAME_HEADER_BYTES)
+        return err_set(err, ERR_FORMAT, "no description");
+    rc = msg_parse(&answer, (const uint8_t *)frame + FRAME_HEADER_BYTES,
+                   len - FRAME_HEADER_BYTES, err);
+    if (rc < 0)
+        return rc;
+    rc = msg_get_array(&answer.body, "algorithms", &list, err);
+    if (rc == 0 && (list == NULL || list->via.array.size != 1))
+        rc = err_set(err, ERR_PROTOCOL, "the description of one program expected");
+    if (rc == 0)
+        rc = msg_to_algorithm(&list->via.array.ptr[0], &info, &arena, err);
+    msg_done(&answer);
+    if (rc < 0)
+        return rc;
+    p = ARENA_NEW(&arena, struct noted);
+    *p = (struct noted){noted, arena_strdup(&arena, hash), info, arena_alloc(&arena, len),
+                        len};
+    memcpy(p->frame, frame, len);
+    noted = p;
+    *ret = &p->info;
+    return 0;
+}
+
+int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
+                   struct err *err)
+{
+    struct wbuf frame = {0};
+    int rc;
+
+    if (find_noted(hash) != NULL)
+        return program_note(ret, hash, NULL, 0, err);
+    if (file == NULL)
+        return err_set(err, ERR_NOT_FOUND, "the program %s is not known", hash);
+    rc = wbuf_read_file(&frame, file, PROGRAM_MAX_BYTES, err);
+    if (rc == -ENOENT)
+        rc = err_set(err, ERR_NOT_FOUND, "%s: there is no such file", file);
+    if (rc == 0)
+        rc = program_note(ret, hash, frame.data, frame.len, err);
+    wbuf_done(&frame);
+    return rc;
+}
+
+/* ---- the algorithms of brood-agent ---- */
 
 const struct algorithm_info *algorithm_at(size_t i)
 {

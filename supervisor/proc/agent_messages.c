@@ -87,7 +87,8 @@ static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
 
 void agent_name_awaited(const struct agent *a, char *ret, size_t size)
 {
-    (void)snprintf(ret, size, "configure");
+    (void)snprintf(ret, size, "%s",
+                   a->spec.method != NULL ? a->spec.method : "configure");
     if (a->state == PROC_BUSY || a->state == PROC_COMMITTING)
         name_frame(a->pending.frame, a->pending.frame_len, ret, size);
     else if (a->state == PROC_REPLAYING && a->asked.frame != NULL)

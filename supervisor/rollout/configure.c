@@ -89,7 +89,7 @@ size_t rollout_central_settings(const struct run_config *config)
 {
     size_t i = 0;
 
-    while (i < config->n_agents && !algorithm_find(config->agents[i].algorithm)->central)
+    while (i < config->n_agents && !algorithm_of(&config->agents[i])->central)
         i++;
     return i;
 }
@@ -155,7 +155,8 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
         env_symmetry(&config->env, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
-                   (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0));
+                   (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0) +
+                   (own->command != NULL ? 1 : 0));
     msg_put_str(o, "role", process.role);
     msg_put_str(o, "name", process.name);
     msg_put_u64(o, "seed", config->run.seed);
@@ -181,6 +182,10 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
         pack_share(&s, process.sharing, spec, o);
     if (policy != NULL)
         pack_policy(policy, o);
+    if (own->command != NULL) {
+        msg_key(o, "program");
+        msg_program(o, own);
+    }
     learning_groups_done(&groups);
     sharing_done(&s);
 }

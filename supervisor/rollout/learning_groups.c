@@ -10,7 +10,7 @@
 /* A group's stages are repeated for each minibatch if its members share parameters. */
 static int repeat_alike(const struct agent_config *a, const struct agent_config *b)
 {
-    const struct schema *s = &algorithm_find(a->algorithm)->settings;
+    const struct schema *s = &algorithm_of(a)->settings;
 
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
@@ -56,7 +56,7 @@ void learning_groups_init(struct learning_groups *ret, const struct run_config *
         size_t g = 0;
 
         ret->group_of[i] = LEARNING_NONE;
-        if (!algorithm_learns(algorithm_find(config->agents[i].algorithm)))
+        if (!algorithm_learns(algorithm_of(&config->agents[i])))
             continue;
         while (g < ret->n && !are_together(config, sharing, ret->group[g].first, i))
             g++;

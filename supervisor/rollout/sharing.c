@@ -209,7 +209,7 @@ static int check_member(const struct making *m, const struct sharing_group *g,
                         size_t agent)
 {
     const struct agent_config *a = &m->config->agents[agent];
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct algorithm_info *info = algorithm_of(a);
     int rc;
 
     if (!info->shares)
@@ -244,7 +244,7 @@ static size_t first_central(const struct making *m, const char *team)
 {
     size_t i = 0;
 
-    while (!algorithm_find(m->config->agents[i].algorithm)->central ||
+    while (!algorithm_of(&m->config->agents[i])->central ||
            (team != NULL && strcmp(m->spec->agents[i].team, team) != 0))
         i++;
     return i;
@@ -257,7 +257,7 @@ static int check_central(const struct making *m, size_t agent)
     struct difference d;
     size_t first;
 
-    if (!algorithm_find(own->algorithm)->central)
+    if (!algorithm_of(own)->central)
         return 0;
     first = first_central(m, NULL);
     if (first_central(m, team) != agent) {

@@ -107,7 +107,7 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
     const int64_t length = spec->max_steps > 0 ? spec->max_steps : 1;
     double rows = (double)x.batch_size, units, convs, seen = gathered_bytes(spec, a_row);
 
-    if (!algorithm_learns(algorithm_find(a->algorithm)))
+    if (!algorithm_learns(algorithm_of(a)))
         return 0;
     if (algorithm_rows(a) == ROWS_WINDOW)
         rows = (double)x.update_every;

@@ -194,7 +194,7 @@ static void choose(struct first *x, const struct agent_specs *specs,
     const struct run_config *c = x->config;
 
     for (size_t i = 0; i < specs->n; i++) {
-        if (i < c->n_agents && (algorithm_find(c->agents[i].algorithm)->fixed ||
+        if (i < c->n_agents && (algorithm_of(&c->agents[i])->fixed ||
                                 fits(variables, i, specs->spec[i].name, weights)))
             continue;
         ret[x->n] = specs->spec[i];

@@ -61,8 +61,7 @@ static int keeps_window(const struct agent_config *a)
 {
     const int shares = a->share != NULL && strcmp(a->share, "none") != 0;
 
-    return algorithm_rows(a) == ROWS_WINDOW &&
-           (shares || algorithm_find(a->algorithm)->keeps_window);
+    return algorithm_rows(a) == ROWS_WINDOW && (shares || algorithm_of(a)->keeps_window);
 }
 
 static int check_windows(const struct run_config *was, const struct run_config *is,

@@ -253,7 +253,7 @@ static int check_environment(const char *prefix, const struct run_config *c,
 static int find(struct kept *k, const struct agent_config *a, const struct search *q,
                 struct err *err)
 {
-    const int is_frozen = algorithm_find(a->algorithm)->fixed;
+    const int is_frozen = algorithm_of(a)->fixed;
     int rc = find_prefix(k, a, q, err);
 
     if (rc == 0 && is_frozen)

@@ -53,8 +53,7 @@ static int restore_agent(struct restore *r, struct agent_table *agents, size_t a
 /* The central process, which has no agent_config, learns. */
 static int learns(const struct run_config *c, size_t agent)
 {
-    return c == NULL || agent >= c->n_agents ||
-           !algorithm_find(c->agents[agent].algorithm)->fixed;
+    return c == NULL || agent >= c->n_agents || !algorithm_of(&c->agents[agent])->fixed;
 }
 
 /* Responses arrive through the loop, so on_done is never called before this returns. */

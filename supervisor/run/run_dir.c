@@ -2,7 +2,9 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/describe/programs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -151,13 +153,40 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
     return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
 }
 
+/* Keeps what the agents that are programs said of themselves, in programs/<hash>. */
+static int keep_programs(struct run_dir *d, const struct run_config *config,
+                         struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i <= config->n_agents && rc == 0; i++) {
+        const struct agent_config *a =
+            i < config->n_agents ? &config->agents[i] : &config->defaults;
+        size_t len;
+        const void *frame = a->program != NULL ? program_frame(a->program, &len) : NULL;
+        char sub[128];
+
+        if (frame == NULL)
+            continue;
+        (void)snprintf(sub, sizeof(sub), "programs/%.64s", a->program);
+        if (tree_exists(run_dir_file(d, sub)))
+            continue;
+        rc = tree_make(run_dir_file(d, "programs"), err);
+        if (rc == 0)
+            rc = run_dir_write(d, sub, frame, len, err);
+    }
+    return rc;
+}
+
 int run_dir_prepare_config(struct run_dir *d, const struct run_config *config,
                            struct atomic_file **ret, struct err *err)
 {
     char *yaml = run_config_to_yaml(config);
     struct atomic_file *f = NULL;
-    int rc = atomic_file_new(&f, run_dir_file(d, "config.yaml"), 1, err);
+    int rc = keep_programs(d, config, err);
 
+    if (rc == 0)
+        rc = atomic_file_new(&f, run_dir_file(d, "config.yaml"), 1, err);
     if (rc == 0)
         rc = atomic_file_append(f, yaml, strlen(yaml), err);
     if (rc == 0)

@@ -58,7 +58,7 @@ static const struct variant {
     {&box, 1, 0, 1, 0, "ddpg", .shared = 1, .has_id = 1, .own_only = 1},
 };
 
-static const char *algorithm_of(const struct variant *v)
+static const char *name_of(const struct variant *v)
 {
     return v->algorithm != NULL ? v->algorithm : "matd3";
 }
@@ -86,7 +86,7 @@ static struct team *open_team(const struct variant *v)
         "actor: {hidden: [%d], activation: tanh}, critic: {hidden: [%d], activation: "
         "tanh}, optimizer: {type: %s, learning_rate: %g%s}, settings: {agent_id: %s, "
         "logit_penalty: %g, clip_by: %s%s}}",
-        algorithm_of(v), DISCOUNT, CLIP, POLYAK, HIDDEN, HIDDEN, v->adam ? "adam" : "sgd",
+        name_of(v), DISCOUNT, CLIP, POLYAK, HIDDEN, HIDDEN, v->adam ? "adam" : "sgd",
         RATE, v->adam ? ", epsilon: 0.01" : "", v->has_id ? "true" : "false", PENALTY,
         v->by_all ? "global" : "variable", own);
     args.share = v->shared;
@@ -450,7 +450,7 @@ static double bounded(double x, double low, double high)
 static void propose(struct written *w, const struct team *t, size_t k, uint64_t update)
 {
     const struct space *s = w->v->space;
-    const int alone = strcmp(algorithm_of(w->v), "ddpg") == 0;
+    const int alone = strcmp(name_of(w->v), "ddpg") == 0;
     const struct rng_key key =
         rng_key_derive(team_stage_key(t, k, "propose"), "smoothing");
     float noise[ROWS * WIDTH];

@@ -28,9 +28,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     struct algo *a = xcalloc(1, sizeof(*a));
 
     a->args = *args;
-    a->kind = algorithm_find(args->config->algorithm)->name[0] == 'm' ? ROWS_TRANSITIONS
-              : strcmp(args->config->algorithm, "iql") == 0           ? ROWS_WINDOW
-                                                                      : ROWS_EPISODES;
+    a->kind = algorithm_of(args->config)->name[0] == 'm'    ? ROWS_TRANSITIONS
+              : strcmp(args->config->algorithm, "iql") == 0 ? ROWS_WINDOW
+                                                            : ROWS_EPISODES;
     variable_scope_enter(args->graph, args->agents[args->self].name, NULL, REUSE_INHERIT);
     a->parameter =
         get_variable(args->graph, "parameter", DT_FLOAT, &SHAPE_SCALAR, &one, 0);

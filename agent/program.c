@@ -1,0 +1,160 @@
+#include "agent/program.h"
+
+#include "common/confine/confine.h"
+#include "common/io/write_all.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/protocol.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { MAX_WORDS = 64, MAX_VARIABLES = 64, MAX_TEXT = 4096 };
+
+static const msgpack_object *program_of(const struct msg *request)
+{
+    return request->type == MSG_REQUEST ? msg_get(&request->body, "program") : NULL;
+}
+
+int program_is_wanted(const struct msg *request)
+{
+    return program_of(request) != NULL;
+}
+
+/* Copies a text; malloc'd. */
+static int take_text(const msgpack_object *o, const char *what, char **ret,
+                     struct err *err)
+{
+    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size >= MAX_TEXT ||
+        memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
+        return err_set(err, ERR_PROTOCOL, "%s: a text of less than %d bytes expected",
+                       what, MAX_TEXT);
+    *ret = xstrndup(o->via.str.ptr, o->via.str.size);
+    return 0;
+}
+
+/* *ret: the words, NULL-terminated. */
+static int take_words(const msgpack_object *map, char **ret, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int rc = msg_get_array(map, "command", &list, err);
+
+    if (rc < 0)
+        return rc;
+    if (list == NULL || list->via.array.size < 1 || list->via.array.size > MAX_WORDS)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "command"),
+                          "1 to %d words expected", MAX_WORDS);
+    for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++)
+        rc = take_text(&list->via.array.ptr[i], "command", &ret[i], err);
+    return rc;
+}
+
+/* ---- the environment ---- */
+
+static int set_given(const msgpack_object *map, struct err *err)
+{
+    const msgpack_object *given = NULL;
+    int rc = msg_get_map(map, "environment", &given, err);
+
+    if (rc == 0 && given != NULL && given->via.map.size > MAX_VARIABLES)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "environment"),
+                        "at most %d variables expected", MAX_VARIABLES);
+    for (uint32_t i = 0; rc == 0 && given != NULL && i < given->via.map.size; i++) {
+        const msgpack_object_kv *kv = &given->via.map.ptr[i];
+        char *name = NULL, *value = NULL;
+
+        rc = take_text(&kv->key, "environment", &name, err);
+        if (rc == 0)
+            rc = take_text(&kv->val, "environment", &value, err);
+        if (rc == 0 && setenv(name, value, 1) < 0)
+            rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "environment"),
+                            "'%.60s' is no name of a variable", name);
+        free(name);
+        free(value);
+    }
+    return rc;
+}
+
+/* Puts the folder of the package `brood` in front of PYTHONPATH: where the sources are, in a
+ * build folder, or where `meson install` put it. */
+static void set_python_path(void)
+{
+    static const char *const places[] = {BROOD_PYTHON_SOURCE, BROOD_PYTHON_INSTALLED};
+    const char *given = getenv("PYTHONPATH");
+    char exe[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    const int is_built = n > 0 && strncmp(exe, BROOD_BUILD_ROOT "/",
+                                          sizeof(BROOD_BUILD_ROOT "/") - 1) == 0;
+    char *path = xasprintf("%s%s%s", places[!is_built], given != NULL ? ":" : "",
+                           given != NULL ? given : "");
+
+    (void)setenv("PYTHONPATH", path, 1);
+    free(path);
+}
+
+static void set_usual(void)
+{
+    static const char *const usual[][2] = {
+        {"PYTHONHASHSEED", "0"},   {"PYTHONDONTWRITEBYTECODE", "1"},
+        {"PYTHONUNBUFFERED", "1"}, {"OMP_NUM_THREADS", "1"},
+        {"MKL_NUM_THREADS", "1"},  {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        (void)setenv(usual[i][0], usual[i][1], 1);
+}
+
+/* ---- the requests ---- */
+
+static int pass_on(const void *frame, size_t len, struct err *err)
+{
+    const int fd = memfd_create("brood-request", 0);
+
+    if (fd < 0)
+        return err_errno(err, "memfd_create");
+    if (fd != AGENT_FD_REQUEST && dup2(fd, AGENT_FD_REQUEST) < 0)
+        return err_errno(err, "dup2");
+    if (fd != AGENT_FD_REQUEST)
+        (void)close(fd);
+    if (write_all(AGENT_FD_REQUEST, frame, len) < 0 ||
+        lseek(AGENT_FD_REQUEST, 0, SEEK_SET) < 0)
+        return err_errno(err, "passing a request on");
+    return 0;
+}
+
+int program_execute(const struct msg *request, const void *frame, size_t len,
+                    struct err *err)
+{
+    const msgpack_object *map = program_of(request), *at;
+    char *words[MAX_WORDS + 1] = {0}, *directory = NULL;
+    int rc = map->type == MSGPACK_OBJECT_MAP
+                 ? take_words(map, words, err)
+                 : err_set(err, ERR_PROTOCOL, "program: a map expected");
+
+    if (rc == 0 && (at = msg_get(map, "directory")) != NULL)
+        rc = take_text(at, "directory", &directory, err);
+    if (rc == 0 && directory != NULL && chdir(directory) < 0)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "directory"), "%s: %s", directory,
+                        strerror(errno));
+    set_usual();
+    if (rc == 0)
+        rc = set_given(map, err);
+    set_python_path();
+    if (rc == 0)
+        rc = pass_on(frame, len, err);
+    if (rc == 0) {
+        (void)close_range(AGENT_FD_REQUEST + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+        confine_calls(CONFINE_ENVIRONMENT);
+        confine_files(CONFINE_RUNS);
+        (void)execvp(words[0], words);
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "command"), "%.200s: %s", words[0],
+                        strerror(errno));
+    }
+    for (size_t i = 0; words[i] != NULL; i++)
+        free(words[i]);
+    free(directory);
+    return rc;
+}

@@ -1,0 +1,142 @@
+#include "supervisor/ask/describe.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
+#include "common/msg/algorithm_msg.h"
+#include "common/msg/config_msg.h"
+#include "supervisor/ask/ask.h"
+#include "supervisor/describe/programs.h"
+#include "supervisor/proc/binaries.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* To import a large library takes seconds. */
+#define DESCRIBE_WITHIN_S 60
+
+enum { HASH_BYTES = 16 };
+
+/* Programs that were asked, by how they are started. */
+static struct asked {
+    struct asked *next;
+    char *start;
+    char hash[2 * HASH_BYTES + 1];
+} * asked;
+
+/* Everything that decides which program it is, as a text. */
+static char *start_of(const struct agent_config *a)
+{
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
+
+    yaml_tree_write(a->command, f);
+    (void)fprintf(f, "\n%s\n", a->directory);
+    if (a->environment != NULL)
+        yaml_tree_write(a->environment, f);
+    return xstream_end(&text);
+}
+
+static void pack_describe(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    msg_map(o, 1);
+    msg_key(o, "program");
+    msg_program(o, ctx);
+}
+
+/* Packs the description anew, so that equal ones are equal bytes. */
+static int note(const msgpack_object *answer, struct asked *ret,
+                const struct algorithm_info **ret_info, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    unsigned char hash[HASH_BYTES];
+    struct arena arena = ARENA_ZERO;
+    struct algorithm_info info;
+    struct msg_out out;
+    const uint8_t *frame;
+    size_t len;
+    int rc = msg_get_array(answer, "algorithms", &list, err);
+
+    if (rc == 0 && (list == NULL || list->via.array.size != 1))
+        rc = err_set(err, ERR_PROTOCOL, "one algorithm expected");
+    if (rc == 0)
+        rc = msg_to_algorithm(&list->via.array.ptr[0], &info, &arena, err);
+    if (rc < 0) {
+        arena_done(&arena);
+        return rc;
+    }
+    msg_out_init(&out);
+    msg_begin_response(&out, 0);
+    msg_map(&out, 1);
+    msg_key(&out, "algorithms");
+    msg_array(&out, 1);
+    msg_algorithm(&out, &info);
+    msg_end(&out, &frame, &len);
+    (void)crypto_generichash(hash, sizeof(hash), frame, len, NULL, 0);
+    (void)sodium_bin2hex(ret->hash, sizeof(ret->hash), hash, sizeof(hash));
+    rc = program_note(ret_info, ret->hash, frame, len, err);
+    msg_out_done(&out);
+    arena_done(&arena);
+    return rc;
+}
+
+/* A program that dies or answers nonsense is the configuration's fault. */
+static int ask_program(struct agent_config *a, struct asked *ret,
+                       const struct algorithm_info **ret_info, struct err *err)
+{
+    static const struct agent_limits limits = {.respond_within_s = DESCRIBE_WITHIN_S};
+    const struct agent_spec spec = {.name = "program",
+                                    .role = "learner",
+                                    .method = "describe",
+                                    .pack_configure = pack_describe,
+                                    .limits = &limits,
+                                    .is_trial = 1};
+    struct ask_args args = {.specs = &spec, .n = 1, .ctx = a};
+    struct binaries bin;
+    struct ask *ask;
+    struct err why = {0};
+    int rc = binaries_find(&bin, err);
+
+    if (rc < 0 || (args.agent_exe_fd = binaries_open_agent(&bin, err)) < 0)
+        return rc < 0 ? rc : args.agent_exe_fd;
+    rc = ask_open(&ask, &args, &why);
+    (void)close(args.agent_exe_fd);
+    if (rc == 0)
+        rc = note(ask_answer(ask, 0), ret, ret_info, &why);
+    if (rc < 0 && (why.from_peer || ask_process_failed(ask) || !err_is_failure(rc)))
+        rc = err_set(err, ERR_CONFIG, "the program does not say what it is: %s",
+                     err_cause(&why));
+    else if (rc < 0)
+        (void)err_pass(err, &why);
+    ask_close(ask);
+    return rc;
+}
+
+int describe_program(void *ctx, struct agent_config *a, struct arena *arena,
+                     const struct algorithm_info **ret, struct err *err)
+{
+    char *start = start_of(a);
+    struct asked *p = asked;
+    int rc;
+
+    while (p != NULL && strcmp(p->start, start) != 0)
+        p = p->next;
+    if (p == NULL) {
+        p = xcalloc(1, sizeof(*p));
+        rc = ask_program(a, p, ret, err);
+        if (rc < 0) {
+            free(start);
+            free(p);
+            return rc;
+        }
+        p->next = asked;
+        p->start = start;
+        asked = p;
+    } else {
+        free(start);
+        rc = program_note(ret, p->hash, NULL, 0, err);
+    }
+    a->program = arena_strdup(arena, p->hash);
+    return rc;
+}

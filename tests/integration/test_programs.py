@@ -1,0 +1,140 @@
+"""Agents that are programs of the user's: what they say of themselves, and the same promise."""
+import importlib.util
+import os
+import shutil
+
+import harness
+from test_exactness import outcome
+
+PLAIN = harness.SOURCE / "tests" / "support" / "plain_program.py"
+CONFIG = """
+env: {{id: simple_spread}}
+run: {{env_steps: {steps}, seed: 5}}
+defaults:
+  algorithm: program
+  command: [python3, agents/plain_program.py]
+  settings: {{step: 0.5 to 0.125 over 500}}
+experience: {{batch_size: 8, warmup: 50, update_every: 20}}
+checkpoint: {{every_env_steps: 500, max_to_keep: none}}
+evaluation: {{every_env_steps: 500, episodes: 2}}
+"""
+
+
+def needs_msgpack():
+    if importlib.util.find_spec("msgpack") is None:
+        raise harness.Skip("Python has no msgpack")
+
+
+def program(w, steps=2000, **faults):
+    """A configuration whose agents are the program of tests/support, in a folder beside it."""
+    needs_msgpack()
+    (w.path / "agents").mkdir(exist_ok=True)
+    shutil.copy(PLAIN, w.path / "agents")
+    text = CONFIG.format(steps=steps)
+    if faults:
+        text += "".join(f"agents: {{agent_1: {{environment: {{FAULT: {f}}}}}}}\n"
+                        for f in faults.values())
+    return w.write("program.yaml", text)
+
+
+def pids(w, run):
+    return {a["name"]: a["pid"] for a in w.status(run)["agents"] if a.get("pid")}
+
+
+def test_a_program_is_described_and_configured(w):
+    config = program(w)
+    out, _ = w.brood("check", config)
+    assert "ok: 3 agents, program" in out, out
+    for key, why in (("settings.step=2", "at most 1"), ("settings.stop=1", "unknown key"),
+                     ("settings.words=none", "few or many"), ("polyak=x", "a number"),
+                     ("command=[]", "at least one word"),
+                     ("command=[nothing]", "No such file or directory"),
+                     ("environment={A: [1]}", "environment")):
+        _, err = w.brood("check", config, "--set", f"defaults.{key}", code=2)
+        assert why in err and err.count("\n") == 1, (key, err)
+    _, err = w.brood("check", config, "--set", "defaults.algorithm=ddpg", code=2)
+    assert "ddpg has no command, expected algorithm: program" in err, err
+    _, err = w.brood("check", w.small(), "--set", "defaults.algorithm=program", code=2)
+    assert "expected the words that start the program" in err, err
+
+
+def test_a_program_that_does_not_describe_itself_is_refused(w):
+    for fault, why in (("exit", "it has no time"), ("raise", "plain_program.py"), ("text", ""),
+                       ("write", "" if harness.SANITIZED else "of_a_program")):
+        if fault == "write" and harness.SANITIZED:
+            continue  # nothing is confined
+        _, err = w.brood("check", program(w, fault=fault), code=2)
+        assert "agents.agent_1.command: the program does not say what it is" in err, err
+        assert why in err, err
+        assert not os.path.exists("/tmp/of_a_program")
+
+
+def test_kills_change_no_byte(w):
+    config = program(w)
+    with open(config, "a", encoding="ascii") as f:
+        f.write("agents: {agent: {restart: {max_restarts: 1000000, delay: 0s}}}\n")
+    w.brood("run", config, "--name", "calm")
+    p = w.start("run", config, "--name", "killed")
+    killed = 0
+    harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir("killed")))
+    while p.poll() is None and killed < 12:
+        for name, pid in pids(w, "killed").items():
+            if p.poll() is None and pid in harness.processes():
+                harness.kill(pid)
+                killed += 1
+    assert p.wait() == 0 and killed >= 3, killed
+    assert "event=respawn" in (w.run_dir("killed") / "journal").read_text()
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
+    assert not [line for _, _, line in harness.processes().values() if str(w.path) in line]
+
+
+def test_a_run_is_resumed_from_what_it_keeps(w):
+    """Neither the run's page nor its status starts the program; the resumed run is exact."""
+    config = program(w)
+    w.brood("run", config, "--name", "whole")
+    w.brood("run", config, "--name", "halves", "--until", "1000", code=None)
+    text = (w.run_dir("halves") / "config.yaml").read_text()
+    kept, = (w.run_dir("halves") / "programs").iterdir()
+    assert f"program: {kept.name}" in text, text
+    moved = w.path / "moved"
+    (w.path / "agents").rename(moved)
+    step = w.status("halves")["env_steps"]
+    assert w.brood("complete", "--", "set", "halves", "defaults.settings.st")[0].split() == [
+        "defaults.settings.step="]
+    w.brood("report", "--html", w.path / "page.html", "halves")
+    moved.rename(w.path / "agents")
+    w.brood("resume", "halves")
+    harness.assert_same_files(outcome(w.run_dir("whole")), outcome(w.run_dir("halves")))
+    w.brood("fork", f"halves@{step}", "--name", "fork", "--set", "defaults.settings.step=1")
+    _, err = w.brood("fork", f"halves@{step}", "--name", "none", "--set", "defaults.settings.step=3",
+                     code=2)
+    assert "at most 1" in err, err
+    (kept).unlink()
+    _, err = w.brood("eval", "halves", "--episodes", "1", code=None)
+    assert "what the program is, is not known here" in err, err
+
+
+def test_programs_play_beside_other_agents(w):
+    config = program(w)
+    w.brood("run", config, "--name", "mixed", "--set", "agents.agent_0={algorithm: ddpg, command: ~}",
+            code=2)
+    text = CONFIG.format(steps=2000).replace("defaults:\n", "defaults: {algorithm: ddpg}\n"
+                                             "agents:\n agent_2:\n")
+    w.brood("run", w.write("mixed.yaml", text), "--name", "mixed")
+    assert w.status("mixed")["state"] == "done"
+
+
+def test_settings_change_while_it_runs(w):
+    p = w.start("run", program(w, steps=harness.FOREVER), "--name", "live")
+    harness.wait_until("steps", lambda: w.run_dir("live").exists()
+                       and w.status("live")["env_steps"] > 0)
+    w.brood("set", "live", "agents.agent_1.settings.step=0.75")
+    _, err = w.brood("set", "live", "defaults.settings.words=many", code=None)
+    assert "words" in err, err
+    w.brood("stop", "live")
+    p.wait()
+    assert "settings.step=0.75" in (w.run_dir("live") / "journal").read_text()
+
+
+if __name__ == "__main__":
+    harness.main()
