@@ -1,0 +1,64 @@
+"""The answer of `describe`: what an agent's class says of itself, without building anything."""
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from typing import Any
+
+from .errors import Error, one_line
+from .protocol import VERSION
+from .settings import MAX_TEXT_BYTES, declared, live_keys
+from .stages import Rows, stages_of
+
+_ALGORITHM = re.compile(r"[A-Za-z0-9_-]+$")
+
+
+def check_class(cls: type) -> None:
+    """Refuses class attributes that are not what they must be. Error("argument")."""
+    def refuse(attribute: str, expected: str) -> None:
+        raise Error(f"{cls.__name__}.{attribute}: {expected} expected, found "
+                    f"{getattr(cls, attribute)!r}", code="argument")
+
+    a: Any = cls
+    if not isinstance(a.rows, Rows):
+        refuse("rows", "brood.transitions(n), brood.episodes() or brood.window()")
+    if isinstance(a.reads, str) or not all(isinstance(x, str) for x in a.reads):
+        refuse("reads", "names of columns")
+    if not isinstance(a.columns, dict) or not all(
+            isinstance(k, str) and isinstance(n, int) and n >= 1 for k, n in a.columns.items()):
+        refuse("columns", "{name: width}")
+    if not isinstance(a.carry, int) or a.carry < 0:
+        refuse("carry", "a width")
+
+
+def summary_of(cls: type) -> str:
+    """The first line of the class's own docstring."""
+    text = inspect.cleandoc(cls.__doc__ or "") if "__doc__" in vars(cls) else ""
+    line = one_line(text.split("\n")[0], 240) if text else ""
+    while len(line.encode()) > MAX_TEXT_BYTES:
+        line = line[:-1]
+    return line
+
+
+def source_of(cls: type) -> str:
+    """The name of the file that defines the class, or ""."""
+    try:
+        return os.path.basename(inspect.getfile(cls))
+    except (TypeError, OSError):
+        return ""
+
+
+def describe(cls: type) -> dict[str, Any]:
+    """Errors: "argument" for a class that is not as it must be."""
+    check_class(cls)
+    a: Any = cls
+    if not _ALGORITHM.match(cls.__name__):
+        raise Error(f"class {cls.__name__}: letters, digits, _ and - expected", code="argument")
+    own, stages = declared(cls), stages_of(cls)
+    live = live_keys(cls, own)
+    return {"protocol": VERSION, "algorithms": [{
+        "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
+        "stages": " > ".join(s.text() for s in stages),
+        "settings": [s.described(k in live) for k, s in own.items()],
+        "defaults": {}, "rows": a.rows.kind, "is": [] if stages else ["fixed"]}]}

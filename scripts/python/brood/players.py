@@ -1,0 +1,58 @@
+"""The agents of an environment, as `configure` tells them."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import Error
+from .protocol import Body
+
+
+@dataclass(frozen=True)
+class Space:
+    """What an agent's action can be.
+
+    kind      "discrete": one-hot heads side by side, or "box": numbers
+    width     U, the numbers of an action
+    heads     of a discrete action: the choices of each head
+    low, high of a box
+    masked    requests of `act` have ctx.allowed, rows have "allowed" and "next_allowed"
+    """
+    kind: str
+    width: int
+    heads: tuple[int, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    masked: bool = False
+
+
+@dataclass(frozen=True)
+class Player:
+    """An agent of the environment.
+
+    obs       O, the numbers of its observation
+    action    what its action can be
+    uint8     its observations are bytes; `act` and batches give them as float32, 0 .. 255
+    image     (height, width, channels) if the observation is one, flattened; otherwise ()
+    other     it is in another group of learners, or does not learn
+    """
+    name: str
+    team: str
+    obs: int
+    action: Space
+    uint8: bool = False
+    image: tuple[int, ...] = ()
+    other: bool = False
+
+
+def player_of(m: Body) -> Player:
+    try:
+        a = m["action"]
+        space = Space(str(a["kind"]), int(a["width"]), tuple(map(int, a.get("heads", ()))),
+                      float(a.get("low", 0.0)), float(a.get("high", 0.0)),
+                      bool(a.get("masked", False)))
+        return Player(str(m["name"]), str(m.get("team", "")), int(m["obs"]), space,
+                      bool(m.get("uint8", False)), tuple(map(int, m.get("image", ()))),
+                      bool(m.get("other", False)))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Error("agents: a name, observations and an action each expected",
+                    code="protocol") from None
