@@ -37,7 +37,7 @@ def map_shared(fd: int, size: int, writable: bool, smallest: int = 0) -> Array:
             raise Error(f"descriptor {fd}: {size} bytes cannot be mapped: {os.strerror(why)}",
                         code="io")
         size //= 2
-    x = np.frombuffer((ctypes.c_char * size).from_address(p), np.uint8)
+    x: Array = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(p))
     if not writable:
         x.flags.writeable = False
     return x

@@ -20,7 +20,8 @@ from .protocol import (EXIT_DONE, EXIT_TRY_LATER, FD_BLOCK, FD_IN, FD_OUT, FD_RE
                        NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map, pack,
                        write_all)
 from .runtime import Runtime
-from .selfcheck import SelfCheck
+from .selfcheck import SelfCheck, place_of_method
+from .stages import stages_of
 from .startup import place_of
 
 
@@ -72,9 +73,9 @@ class Process:
             print(f"{method}: {e}", file=sys.stderr)
             if e.__cause__ is not None:
                 traceback.print_exc()
-            elif method not in ("set", "restore"):
-                where = place_of(e)
-                if where and where not in str(e):
+            elif ".py:" not in str(e):
+                where = place_of(e) or self._place_of_method(method)
+                if where:
                     e.args = (f"{e} ({where})",)
             return [RESPONSE, number, error_map(e), None]
         except Exception as e:
@@ -83,6 +84,12 @@ class Process:
             text = one_line(f"{type(e).__name__}: {e}", 300)
             return [RESPONSE, number, {"code": CODES["agent"],
                                        "message": f"{text} ({where})" if where else text}, None]
+
+    def _place_of_method(self, method: str) -> str:
+        """For an error in what a method returned."""
+        if method != "act" and not any(s.name == method for s in stages_of(self._cls)):
+            return ""
+        return place_of_method(self._cls, method).partition("(")[2].rstrip(")")
 
     def serve(self) -> int:
         """Until the supervisor closes the pipe or says `shutdown`; the exit code."""

@@ -13,7 +13,7 @@ import math
 import os
 from typing import Any, Callable, Mapping, Sequence
 
-import msgpack
+import msgpack  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
 import numpy.typing as npt
 

@@ -100,11 +100,14 @@ class Runtime:
         agent.build()
         self.is_building = False
         if self._torch is not None:
-            self._torch.built(agent)
+            self._torch.check_tracked(agent)
+        elif "torch" in sys.modules:
+            from .torch import check_tracked
+            check_tracked(agent)
         return agent
 
     def _repeats(self, s: Stage) -> int:
-        n = s.repeat
+        n: Any = s.repeat
         if isinstance(n, str):
             given = mapping(self.settings, "settings").get(n)
             own = getattr(self.cls, n, None)
@@ -155,6 +158,11 @@ class Runtime:
         if not self.is_building:
             raise Error(f"{what}: variables are made in `build` alone: a process that replaces "
                         "this one has only `build` to make the same", code="state")
+
+    def check_places(self) -> None:
+        """Error("state") if a tracked tensor is not in the block any more."""
+        if self._torch is not None:
+            self._torch.check_places()
 
     # ---- requests ----
 
@@ -244,13 +252,14 @@ class Runtime:
         if "episode" not in body:
             step = whole(body, "step")
             return Draws(self.seed, self.name, "act", [step + e for e in range(n)], [0] * n, True)
-        parts = []
+        parts: list[list[int]] = []
         for key in ("episode", "time"):
             data = body.get(key)
             if not isinstance(data, bytes) or len(data) != 8 * n:
                 raise Error(f"{key}: {n} numbers expected", code="protocol")
             parts.append([int(x) for x in np.frombuffer(data, "<u8")[copies]])
-        return Draws(whole(body, "seed", self.seed), self.name, "evaluate", *parts, True)
+        return Draws(whole(body, "seed", self.seed), self.name, "evaluate", parts[0], parts[1],
+                     True)
 
     @staticmethod
     def _bytes(body: Body, key: str, shape: tuple[int, ...]) -> Array:
@@ -278,8 +287,8 @@ class Runtime:
         return found
 
     @staticmethod
-    def _shaped(x: Any, n: int, width: int, what: str) -> Array:
-        x = floats(x)
+    def _shaped(value: Any, n: int, width: int, what: str) -> Array:
+        x = floats(value)
         if x.shape == (n,) and width == 1:
             x = x[:, None]
         if x.shape != (n, width):
@@ -287,9 +296,9 @@ class Runtime:
                         code="shape")
         return x
 
-    def _actions(self, x: Any, n: int, ctx: Context) -> Array:
+    def _actions(self, chosen: Any, n: int, ctx: Context) -> Array:
         """float32 (n, U)."""
-        x, space = array_of(x), self.me.action
+        x, space = array_of(chosen), self.me.action
         if space.kind != "discrete" or x.dtype.kind not in "iu":
             x = self._shaped(x, n, space.width, "actions")
             if not np.isfinite(x).all():
@@ -302,9 +311,10 @@ class Runtime:
         x = x.reshape(n, heads).astype(np.int64)
         out, at, rows = np.zeros((n, space.width), np.float32), 0, np.arange(n)
         for h, size in enumerate(space.heads):
-            if x[:, h].min() < 0 or x[:, h].max() >= size:
-                raise Error(f"act chose {int(x[:, h].min() if x[:, h].min() < 0 else x[:, h].max())}"
-                            f" of {size} choices", code="shape")
+            outside = (x[:, h] < 0) | (x[:, h] >= size)
+            if outside.any():
+                raise Error(f"act chose {int(x[outside.argmax(), h])}; the choices are 0 .. "
+                            f"{size - 1}", code="argument")
             if ctx.allowed is not None:
                 may = ctx.allowed[:, at:at + size]
                 bad = may.any(1) & ~may[rows, x[:, h]]
@@ -318,6 +328,7 @@ class Runtime:
     # ---- stages ----
 
     def log(self) -> Log:
+        """The experience log, opened when it is first used."""
         if self._log is None:
             self._log = self._open_log()
         return self._log

@@ -50,7 +50,8 @@ def place_of(e: BaseException) -> str:
 
 def message_of(e: BaseException) -> str:
     """One line for people."""
-    text = " ".join(f"{type(e).__name__}: {e}".split())[:300]
+    is_ours = type(e).__module__.startswith("brood.")
+    text = " ".join((str(e) if is_ours else f"{type(e).__name__}: {e}").split())[:300]
     if isinstance(e, ModuleNotFoundError) and e.name in INSTALL:
         text = f"Python {sys.executable} has no module {e.name}: {INSTALL[e.name]}"
     place = place_of(e)
