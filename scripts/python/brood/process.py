@@ -16,8 +16,8 @@ from .agent import Agent
 from .describe import describe
 from .errors import CODES, Error, one_line
 from .memory import map_shared
-from .protocol import (EXIT_DONE, EXIT_TRY_LATER, FD_BLOCK, FD_IN, FD_OUT, FD_REQUEST,
-                       NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map, pack,
+from .protocol import (EXIT_DONE, EXIT_NO_RESPAWN, EXIT_TRY_LATER, FD_BLOCK, FD_IN, FD_OUT,
+                       FD_REQUEST, NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map, pack,
                        write_all)
 from .runtime import Runtime
 from .selfcheck import SelfCheck, place_of_method
@@ -150,6 +150,9 @@ def main(cls: type[Agent]) -> None:
         code = Process(cls).serve()
     except BrokenPipeError:
         code = EXIT_DONE
+    except Error as e:
+        print(f"a malformed message: {e}", file=sys.stderr)
+        code = EXIT_NO_RESPAWN
     except MemoryError:
         print("not enough memory", file=sys.stderr)
         code = EXIT_TRY_LATER

@@ -89,8 +89,11 @@ class Setting:
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.key = name
-        where = f"{owner.__name__}.{name}"
-        if not _NAME.match(name):
+
+    def check_declaration(self, owner: type) -> None:
+        """Error("argument"). Not in __set_name__: Python hides what is raised there."""
+        where = f"{owner.__name__}.{self.key}"
+        if not _NAME.match(self.key):
             raise Error(f"{where}: a setting's name has letters, digits and _", code="argument")
         if self.type == "":
             raise Error(f"{where}: the default {self.default!r} is no setting: a number, a bool, "
@@ -185,11 +188,12 @@ def setting(default: Any, doc: str = "", *, min: float | None = None,
 
 
 def declared(cls: type) -> dict[str, Setting]:
-    """The settings of a class and its bases by key, the bases' first."""
+    """The settings of a class and its bases by key, the bases' first. Error("argument")."""
     found: dict[str, Setting] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).items():
             if isinstance(value, Setting):
+                value.check_declaration(cls)
                 found[name] = value
             elif name in found and not name.startswith("__"):
                 del found[name]  # a subclass made it a constant

@@ -54,6 +54,8 @@ def message_of(e: BaseException) -> str:
     text = " ".join((str(e) if is_ours else f"{type(e).__name__}: {e}").split())[:300]
     if isinstance(e, ModuleNotFoundError) and e.name in INSTALL:
         text = f"Python {sys.executable} has no module {e.name}: {INSTALL[e.name]}"
+    if isinstance(e, SyntaxError):
+        text = f"SyntaxError: {e.msg}"
     place = place_of(e)
     return f"{text} ({place})" if place else text
 

@@ -1,0 +1,89 @@
+"""What the tests of the package share: the package itself, and agents to try it with."""
+import os
+import pathlib
+import sys
+import textwrap
+
+SOURCE = pathlib.Path(os.environ["BROOD_SOURCE_DIR"])
+EXAMPLES = SOURCE / "tests" / "examples" / "agents"
+sys.path[:0] = [str(SOURCE / "scripts" / "python"), str(SOURCE / "tests" / "integration")]
+# The self-check of the processes that are started here is as shipped.
+for variable in ("BROOD_SELF_CHECK", "BROOD_CHECK_PURE"):
+    os.environ.pop(variable, None)
+
+import harness
+
+try:
+    import numpy as np
+    import msgpack
+    from brood import testing
+    MISSING = None
+except ImportError as why:
+    MISSING = why
+
+HEAD = """\
+import os, time
+import numpy as np
+import brood
+"""
+TAIL = """
+if __name__ == "__main__":
+    brood.main(Mine)
+"""
+
+
+def needs_numpy(test):
+    def wrapped(w):
+        if MISSING:
+            raise harness.Skip(MISSING)
+        test(w)
+    return wrapped
+
+
+def write(w, body, name="mine.py", head=HEAD):
+    """A program with the class Mine."""
+    return w.write(name, head + textwrap.dedent(body) + TAIL)
+
+
+def line_of(body, begin):
+    """The number of the line of a program made of `body` that begins so."""
+    return 1 + HEAD.count("\n") + next(i for i, line in enumerate(body.splitlines())
+                                       if line.strip().startswith(begin))
+
+
+def program(file, log=None, python=sys.executable, **more):
+    return testing.Program([python, str(file)], log, **more)
+
+
+def team(n=3, **more):
+    return [testing.player(f"agent_{i}", 6, **{"heads": [5], **more}) for i in range(n)]
+
+
+def refused(what, function, *args, **more):
+    """Calls it, and expects an error of one line that contains `what`."""
+    try:
+        function(*args, **more)
+    except testing.Error as e:
+        assert what in str(e) and "\n" not in str(e), e
+        return e
+    raise AssertionError(f"not refused: {what}")
+
+
+def play(file, players, log, kills=(), updates=8, python=sys.executable, config=None, carry=0,
+         stage=None):
+    """Acts and learns; at the updates of `kills` the process is killed, gets the block as it was
+    at first, and the writing requests again. Returns all answers and the last block."""
+    stage = stage or (lambda i: ("learn", testing.stage_params(log, 32, i, 1, step=100 * i)))
+    answers, asked = [], []
+    with program(file, log, python) as p:
+        p.configure(config or testing.configuration(players))
+        first = p.block()
+        for i in range(updates):
+            answers.append(p.request("act", testing.act_params(players[0], 3, i, i, carry=carry)))
+            asked.append(stage(i))
+            answers.append(p.request(*asked[-1]))
+            if i in kills:
+                p.restart(first)
+                for i, (method, body) in enumerate(asked):
+                    assert p.request(method, body) == answers[2 * i + 1]
+        return answers, p.block()
