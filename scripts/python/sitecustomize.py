@@ -23,6 +23,9 @@ def _watch():
     startup = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(startup)
     startup.watch()
+    if startup.is_program():  # it can write nowhere, which tempfile finds out by trying
+        import tempfile
+        tempfile.tempdir = "/tmp"
 
 
 _watch()

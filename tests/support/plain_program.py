@@ -6,11 +6,9 @@ by adding to w what the rows of its batches are. FAULT in the environment breaks
     exit, raise, text    instead of describing itself
     hidden               it counts updates outside of its variable
     write                it writes a file
-    signal               it sends a signal to its parent
 """
 import mmap
 import os
-import signal
 import struct
 import sys
 import zlib
@@ -117,8 +115,6 @@ def break_something():
     if FAULT == "write":
         with open("/tmp/of_a_program", "w", encoding="ascii"):
             pass
-    if FAULT == "signal":
-        os.kill(os.getppid(), signal.SIGSTOP)
 
 
 def main():
