@@ -25,7 +25,8 @@ struct kernel_args {
     enum numerics numerics; /* NATIVE: it may use OpenBLAS; never between plans */
     struct rng_key key;     /* of this operation, for this run */
     uint64_t counter;
-    int initialized; /* flag of the variable that input 0 refers to */
+    int initialized;           /* flag of the variable that input 0 refers to */
+    const struct err *refusal; /* of kern_refuse: its error */
     struct err *err;
 };
 
@@ -47,6 +48,7 @@ KERNEL(kern_destroy)
 KERNEL(kern_follow)
 KERNEL(kern_is_initialized)
 KERNEL(kern_need_value)
+KERNEL(kern_refuse)
 KERNEL(kern_in_float32)
 #undef KERNEL
 

@@ -26,6 +26,12 @@ static int kern_copy_each(const struct kernel_args *a)
     return rc;
 }
 
+/* Stands for an operation that planning refused. */
+int kern_refuse(const struct kernel_args *a)
+{
+    return err_pass(a->err, a->refusal);
+}
+
 enum { TEXT_BYTES = 480 }; /* of a line of the log */
 
 /* Appends element i of a tensor. */

@@ -104,10 +104,15 @@ int plan_fail_dead(struct output x, size_t i, struct err *err)
                    i, operation_name(x.op), x.index);
 }
 
+static int is_dead(const struct plan *p, size_t fetch)
+{
+    return p->fetch_values[fetch] < 0 || !holds(p, p->fetch_guards[fetch]);
+}
+
 static int check_fetches(const struct plan *p, struct err *err)
 {
     for (size_t i = 0; i < p->n_fetches; i++)
-        if (!holds(p, p->fetch_guards[i]))
+        if (is_dead(p, i))
             return plan_fail_dead(p->fetches[i], i, err);
     return 0;
 }
@@ -115,7 +120,7 @@ static int check_fetches(const struct plan *p, struct err *err)
 static void tell_dead(const struct plan *p, unsigned char *ret)
 {
     for (size_t i = 0; i < p->n_fetches; i++)
-        ret[i] = !holds(p, p->fetch_guards[i]);
+        ret[i] = is_dead(p, i);
     for (size_t i = 0; i < p->n_targets; i++)
         ret[p->n_fetches + i] = !holds(p, p->target_guards[i]);
 }

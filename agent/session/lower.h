@@ -38,6 +38,8 @@ struct lowering {
     /* by operation id: whether output 0 is, or may be, a reference variable's memory, or a
      * handle */
     unsigned char *memory;
+    /* by operation id: the error that keeps it from a value; NULL: none */
+    const struct err **refusals;
     int n_choices;
     struct choice **choices;     /* at least as many as there are Merges and aliases */
     struct pin *pins;            /* lower_choice.c */

@@ -68,21 +68,6 @@ static void own_strings(const struct tensor *t, int failed)
     }
 }
 
-/* What fails on a branch is no error before the branch is taken. The run computes it, so
- * that its results are not constants. Strings are always constants. */
-static int leave_to_run(struct lowering *l, const struct node *n)
-{
-    for (int i = 0; i < n->n_out; i++)
-        if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
-            return 0;
-    for (int i = 0; i < n->n_out; i++) {
-        value_at(l, n->out[i])->kind = VALUE_BUFFER;
-        value_at(l, n->out[i])->tensor.data = NULL;
-    }
-    lower_add_node(l, n);
-    return 1;
-}
-
 int lower_fold(struct lowering *l, const struct node *n)
 {
     struct plan *p = l->plan;
@@ -108,7 +93,7 @@ int lower_fold(struct lowering *l, const struct node *n)
     for (int i = 0; i < n->n_out && moves; i++)
         if (value_at(l, n->out[i])->tensor.dtype == DT_STRING)
             own_strings(&value_at(l, n->out[i])->tensor, rc < 0);
-    return rc < 0 && l->guard != 0 && leave_to_run(l, n) ? 0 : rc;
+    return rc;
 }
 
 /* ---- operations that leave bytes unchanged ---- */

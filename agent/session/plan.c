@@ -79,10 +79,21 @@ int plan_fits(const struct plan *p, const struct run_args *args, uint64_t hash)
  * do. */
 #define WANTED_MAX 4096
 
-static int may_be_wanted(const struct tensor *t)
+static int may_be_wanted(enum dtype dtype, const struct shape *shape)
 {
-    return (t->dtype == DT_INT32 || t->dtype == DT_INT64) && t->shape.rank <= 2 &&
-           tensor_elements(t) <= WANTED_MAX;
+    return (dtype == DT_INT32 || dtype == DT_INT64) && shape->rank <= 2 &&
+           shape_elements(shape) <= WANTED_MAX;
+}
+
+int plan_may_learn(const struct plan *p)
+{
+    if (p->probe.op != NULL)
+        return 1;
+    for (size_t i = 0; i < p->n_feeds && p->lacked != NULL; i++)
+        if (p->lacked[i] && p->feeds[i].wanted.dtype == DT_INVALID &&
+            may_be_wanted(p->feeds[i].dtype, &p->feeds[i].shape))
+            return 1;
+    return 0;
 }
 
 static int copy_key(struct plan *p, const struct run_args *args,
@@ -155,7 +166,8 @@ static void point_calls(struct plan *p)
                                        .in = in,
                                        .out = out,
                                        .numerics = p->numerics,
-                                       .row_stride = row_strides(p, s)};
+                                       .row_stride = row_strides(p, s),
+                                       .refusal = s->refusal};
     }
 }
 
@@ -233,7 +245,8 @@ static int take_wanted(const struct plan *p, const struct run_args *args,
     int any = 0;
 
     for (size_t i = 0; i < args->n_feeds && p->lacked != NULL; i++) {
-        if (!p->lacked[i] || by_value[i] || !may_be_wanted(&args->feeds[i].value))
+        if (!p->lacked[i] || by_value[i] ||
+            !may_be_wanted(args->feeds[i].value.dtype, &args->feeds[i].value.shape))
             continue;
         by_value[i] = 1;
         any = 1;

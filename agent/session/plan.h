@@ -85,6 +85,7 @@ struct node {
     int dead;
     int guard; /* number of the guard that must hold for the node to run */
     int keep;  /* do not remove it even if its results are unused */
+    const struct err *refusal; /* of kern_refuse, in the plan's arena */
     /* NODE_GEMM: operands in[0] and in[1]; the node computes the columns of the product from
      * column_begin on. */
     int transpose_a, transpose_b;
@@ -184,6 +185,7 @@ struct step {
     int draws;      /* uses random numbers: needs a key */
     int sets_flag;  /* number of the variable that it marks initialised (or not), or -1 */
     int reads_flag; /* number of the variable whose flag it reads, or -1 */
+    const struct err *refusal; /* struct kernel_args */
     int n_in, n_out;
     int *in, *out;       /* values of the call */
     struct tensor *view; /* in a stretch: the current rows of inputs and outputs */
@@ -310,6 +312,9 @@ void plan_find_probe(struct plan *p, const struct operation *op,
 /* Sets p->needs_values, and p->lacked for the feeds that input i of the operation depends
  * on. */
 void plan_lacks(struct plan *p, const struct operation *op, int i);
+/* Whether planning the run again, after the probe or with more of the fed values in the plan's
+ * key, may know a value that was missing. */
+int plan_may_learn(const struct plan *p);
 /* Whether planning knows the values of the operation, which follow from constants and shapes
  * alone. known: the same for all operations before it, by id. */
 int plan_knows(const unsigned char *known, const struct operation *op);

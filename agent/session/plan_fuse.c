@@ -835,6 +835,7 @@ static void set_call(struct plan *p, struct step *s, const struct node *n)
     s->call = n->call;
     s->n_in = n->n_in;
     s->n_out = n->n_out;
+    s->refusal = n->refusal;
     s->in = arena_memdup(&p->arena, n->in, sizeof(int) * (size_t)n->n_in);
     s->out = arena_memdup(&p->arena, n->out, sizeof(int) * (size_t)n->n_out);
     s->draws = (operation_def(n->op)->flags & OP_DRAWS) != 0 &&

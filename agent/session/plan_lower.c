@@ -560,10 +560,105 @@ static int passes_memory(const struct lowering *l, const struct operation *op)
     return 0;
 }
 
+/* ---- operations that are refused ----
+ *
+ * What cannot be run is an error only if it is run: on a branch, planning does not know that. A
+ * node that fails takes the operation's place, and the places of those that need its values; a
+ * Merge has the values of other branches. */
+
+/* The error of an operation that op needs; NULL: none of them was refused. */
+static const struct err *refusal_before(const struct lowering *l,
+                                        const struct operation *op)
+{
+    const struct err *ret = NULL;
+
+    for (int i = 0; ret == NULL && i < operation_n_inputs(op); i++)
+        ret = l->refusals[operation_id(operation_input(op, i).op)];
+    for (int i = 0; ret == NULL && i < operation_n_control_inputs(op); i++)
+        ret = l->refusals[operation_id(operation_control_input(op, i))];
+    return ret;
+}
+
+static void have_no_values(int *out, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] = -1;
+}
+
+static void refuse(struct lowering *l, const struct operation *op, int *out,
+                   const struct err *why)
+{
+    struct node n = {
+        .kind = NODE_CALL, .op = op, .call = kern_refuse, .keep = 1, .refusal = why};
+
+    n.in = lower_ints(l, 0);
+    n.out = lower_ints(l, 0);
+    l->guard = l->order->guard[operation_id(op)];
+    lower_add_node(l, &n);
+    l->refusals[operation_id(op)] = why;
+    have_no_values(out, operation_n_outputs(op));
+}
+
+/* Takes the error l->err of the operation, unless its branch is always taken or a value may
+ * still become known that it lacks. */
+static int refuse_on_branch(struct lowering *l, const struct operation *op, int *out)
+{
+    if (l->order->guard[operation_id(op)] == 0 || plan_may_learn(l->plan))
+        return l->err->code;
+    refuse(l, op, out, arena_memdup(&l->plan->arena, l->err, sizeof(*l->err)));
+    return 0;
+}
+
+/* ---- any operation ---- */
+
+/* Lowers an operation whose inputs have values. */
+static int lower_given(struct lowering *l, struct node *n, int *out)
+{
+    const struct operation *op = n->op;
+    int rc;
+
+    for (int i = 0; i < n->n_in; i++)
+        if (is_slab(l, n->in[i]) && !takes_reference(op, i))
+            return fail_slab(l, op);
+    add_checks(l, op);
+    n->out = lower_ints(l, n->n_out);
+    rc = infer(l, op, n->in, n->out);
+    memcpy(out, n->out, sizeof(int) * (size_t)n->n_out);
+    return rc == 0 ? lower_node(l, n, out) : rc;
+}
+
+static int lower_alive(struct lowering *l, const struct operation *op, int *out)
+{
+    struct node n = {.kind = NODE_CALL,
+                     .op = op,
+                     .n_in = operation_n_inputs(op),
+                     .n_out = operation_n_outputs(op)};
+
+    if ((operation_def(op)->flags & OP_FOREIGN) != 0 || operation_is_staged(op))
+        return plan_not_runnable(op, l->err);
+    if (operation_is(op, "Placeholder"))
+        return not_fed(l, op);
+    if (operation_is(op, "Const")) {
+        out[0] = lower_const(l, operation_attr(op, "value")->tensor);
+        return 0;
+    }
+    if (operation_is_variable(op)) {
+        out[0] = variable_value(l, op);
+        return 0;
+    }
+    n.in = operands(l, op);
+    if (!lacks_inputs(op, n.in, n.n_in))
+        return lower_given(l, &n, out);
+    if (refusal_before(l, op) == NULL)
+        return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
+                       operation_name(op));
+    refuse(l, op, out, refusal_before(l, op));
+    return 0;
+}
+
 static int lower_op(struct lowering *l, const struct operation *op)
 {
-    int id = operation_id(op), n_in = operation_n_inputs(op);
-    int n_out = operation_n_outputs(op), rc = 0;
+    int id = operation_id(op), n_out = operation_n_outputs(op), rc = 0;
     const int fed = l->values[id] != NULL; /* set by prepare_feeds */
     int *out = l->values[id] = lower_ints(l, n_out);
 
@@ -574,36 +669,13 @@ static int lower_op(struct lowering *l, const struct operation *op)
         return 0;
     }
     if (is_not_taken(l, l->guard)) { /* its inputs have no values either */
-        for (int i = 0; i < n_out; i++)
-            out[i] = -1;
-        take_feeds(l, op, out);
-        return 0;
-    }
-    if ((operation_def(op)->flags & OP_FOREIGN) != 0 || operation_is_staged(op))
-        return plan_not_runnable(op, l->err);
-    if (operation_is(op, "Placeholder"))
-        return not_fed(l, op);
-    if (operation_is(op, "Const")) {
-        out[0] = lower_const(l, operation_attr(op, "value")->tensor);
-    } else if (operation_is_variable(op)) {
-        out[0] = variable_value(l, op);
+        have_no_values(out, n_out);
+        l->refusals[id] = refusal_before(l, op);
     } else {
-        struct node n = {.kind = NODE_CALL, .op = op, .n_in = n_in, .n_out = n_out};
-
-        n.in = operands(l, op);
-        if (lacks_inputs(op, n.in, n_in))
-            return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
-                           operation_name(op));
-        n.out = lower_ints(l, n_out);
-        for (int i = 0; i < n_in; i++)
-            if (is_slab(l, n.in[i]) && !takes_reference(op, i))
-                return fail_slab(l, op);
-        add_checks(l, op);
-        rc = infer(l, op, n.in, n.out);
-        memcpy(out, n.out, sizeof(int) * (size_t)n_out);
-        if (rc == 0)
-            rc = lower_node(l, &n, out);
+        rc = lower_alive(l, op, out);
     }
+    if (rc != 0)
+        rc = refuse_on_branch(l, op, out);
     if (fed)
         take_feeds(l, op, out);
     return rc;
@@ -722,14 +794,16 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
 {
     int n_ops = graph_n_operations(p->graph), rc = 0;
     struct lowering *l = ARENA_NEW(scratch, struct lowering);
+    struct err why = {0};
 
     *l = (struct lowering){
-        .plan = p, .scratch = scratch, .order = order, .vars = vars, .err = err};
+        .plan = p, .scratch = scratch, .order = order, .vars = vars, .err = &why};
     l->values = ARENA_ARRAY(scratch, int *, n_ops);
     l->variables = lower_ints(l, var_store_count(vars));
     l->variable_ops =
         ARENA_ARRAY(scratch, const struct operation *, var_store_count(vars) + 1);
     l->memory = ARENA_ARRAY(scratch, unsigned char, n_ops + 1);
+    l->refusals = ARENA_ARRAY(scratch, const struct err *, n_ops + 1);
     l->choices = ARENA_ARRAY(scratch, struct choice *, order->n + 1);
     l->dense = lower_ints(l, (int)p->n_feeds);
     memset(l->dense, -1, sizeof(int) * p->n_feeds);
@@ -741,7 +815,8 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     for (int k = 0; rc == 0 && k < order->n; k++)
         rc = lower_op(l, order->ops[k]);
     if (rc < 0)
-        return rc;
+        return err_pass(err, &why);
+    l->err = err;
     for (size_t i = 0; i < p->n_fetches; i++) {
         const struct output x = p->fetches[i];
 

@@ -401,6 +401,59 @@ START_TEST(merge_says_which_input_it_took)
 }
 END_TEST
 
+/* One plan: x (2, 3) cannot be reshaped to (4), which is an error whenever that branch is taken,
+ * and nothing of the branch is done then. */
+START_TEST(a_branch_that_cannot_run_fails_when_it_is_taken)
+{
+    struct bed b;
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    const int32_t size = 4;
+    struct tensor sizes = tensor_const_view(DT_INT32, SHAPE(1), &size);
+    uint8_t taken = 0;
+    struct output x, pred, on, impossible, y, writes;
+    struct variable *v;
+
+    bed_init(&b);
+    v = bed_variable(&b, 0, "v");
+    bed_init_variables(&b);
+    x = bed_input(&b, SHAPE_UNKNOWN, data, SHAPE(2, 3));
+    pred = placeholder(b.g, DT_BOOL, &SHAPE_SCALAR, NULL);
+    b.feeds[b.n_feeds++] =
+        (struct feed){pred, tensor_view(DT_BOOL, SHAPE_SCALAR, &taken)};
+    on = op2(b.g, "Switch", x, pred);
+    impossible =
+        op2(b.g, "Reshape", (struct output){on.op, 1}, constant(b.g, &sizes, NULL));
+    control_dependencies_enter(b.g, &impossible.op, 1);
+    writes = variable_assign_add(v, constant_f32(b.g, 1, NULL), NULL);
+    control_dependencies_leave(b.g);
+    y = op2(b.g, "Merge", unary(b.g, "Neg", on, NULL),
+            unary(b.g, "Neg", impossible, NULL));
+    for (int k = 0; k < 6; k++) {
+        struct run_args args = bed_args(&b);
+        struct tensor t = TENSOR_NONE;
+        int rc;
+
+        taken = (uint8_t)(k % 2);
+        args.fetches = &y;
+        args.n_fetches = 1;
+        args.targets = &writes.op;
+        args.n_targets = 1;
+        rc = session_run(b.s, &args, &t, &b.err);
+        ck_assert_int_eq(rc, taken ? ERR_SHAPE : 0);
+        if (taken)
+            ck_assert_str_eq(b.err.msg, "Reshape: cannot reshape (2, 3) to (4)");
+        else
+            ck_assert_float_eq(tensor_f32(&t)[5], -6);
+        tensor_free(&t);
+        rc = bed_try(&b, impossible);
+        ck_assert_int_eq(rc, taken ? ERR_SHAPE : ERR_ARG);
+    }
+    b.n_feeds = 0;
+    ck_assert_float_eq(bed_scalar(&b, v->read), 0);
+    bed_done(&b);
+}
+END_TEST
+
 /* y = pred ? x * x : 3 x + w, and the gradients of y^2 by x and w, which are those of the
  * branch that was taken; also as optimisers request them. */
 START_TEST(gradients_go_through_the_branch_taken)
@@ -933,6 +986,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_gradient_of_a_slice_is_a_pad);
     tcase_add_test(tc, assertions_are_checked);
     tcase_add_test(tc, a_dead_branch_does_not_run);
+    tcase_add_test(tc, a_branch_that_cannot_run_fails_when_it_is_taken);
     tcase_add_test(tc, merge_says_which_input_it_took);
     tcase_add_test(tc, gradients_go_through_the_branch_taken);
     tcase_add_test(tc, gradients_reach_handles_in_branches);
