@@ -62,39 +62,59 @@ int kern_log_softmax(const struct kernel_args *a)
     return softmax_rows(a, 1);
 }
 
+/* Elements from a row of `t`, and from a column, to the next: 0 where it is broadcast. */
+static void broadcast_steps(const struct tensor *t, int64_t *ret_row, int64_t *ret_column)
+{
+    *ret_row = t->shape.dim[0] == 1 ? 0 : t->shape.dim[1];
+    *ret_column = t->shape.dim[1] == 1 ? 0 : 1;
+}
+
 /* Per row: loss = -sum(labels log softmax(logits)), and its gradient with respect to the
- * logits, softmax(logits) - labels. in: logits, labels (rows, n); out: loss (rows),
- * backprop (rows, n). */
+ * logits, softmax(logits) - labels. in: logits, labels (rows, n), or of one row or column; out:
+ * loss (rows), backprop (rows, n). */
 static int kern_softmax_xent(const struct kernel_args *a)
 {
-    int64_t rows, n;
+    const struct kernel_args spread = {.in = a->in, .out = a->out + 1};
+    const struct tensor *logits = a->in[0];
+    int64_t rows, n, row, column;
 
-    rows_of(a->in[0], &rows, &n);
-    if (a->in[0]->dtype == DT_FLOAT) {
+    rows_of(a->out[1], &rows, &n);
+    broadcast_steps(a->in[1], &row, &column);
+    if (!shape_equal(&logits->shape, &a->out[1]->shape)) {
+        (void)kern_broadcast_to(&spread);
+        logits = a->out[1];
+    }
+    if (logits->dtype == DT_FLOAT) {
         const float *labels = a->in[1]->data;
         float *loss = a->out[0]->data, *back = a->out[1]->data;
 
-        kern_loops()->log_softmax(back, a->in[0]->data, (size_t)rows, (size_t)n);
+        kern_loops()->log_softmax(back, logits->data, (size_t)rows, (size_t)n);
         for (int64_t r = 0; r < rows; r++) {
             loss[r] = 0;
-            for (int64_t i = r * n; i < (r + 1) * n; i++)
-                loss[r] -= labels[i] == 0 ? 0 : labels[i] * back[i];
+            for (int64_t i = 0; i < n; i++) {
+                const float label = labels[r * row + i * column];
+
+                loss[r] -= label == 0 ? 0 : label * back[r * n + i];
+            }
         }
         kern_loop_find("Exp", DT_FLOAT)
             ->fn(back, back, NULL, NULL, (size_t)(rows * n), 0);
-        for (int64_t i = 0; i < rows * n; i++)
-            back[i] -= labels[i];
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t i = 0; i < n; i++)
+                back[r * n + i] -= labels[r * row + i * column];
         return 0;
     }
-    const double *x = a->in[0]->data, *labels = a->in[1]->data;
+    const double *x = logits->data, *labels = a->in[1]->data;
     double *loss = a->out[0]->data, *back = a->out[1]->data, top;
     for (int64_t r = 0; r < rows; r++) {
         double norm = log_sum_exp(x + r * n, n, &top);
 
         loss[r] = 0;
-        for (int64_t i = r * n; i < (r + 1) * n; i++) {
-            loss[r] -= labels[i] == 0 ? 0 : labels[i] * (x[i] - norm);
-            back[i] = exp(x[i] - norm) - labels[i];
+        for (int64_t i = 0; i < n; i++) {
+            const double label = labels[r * row + i * column], z = x[r * n + i];
+
+            loss[r] -= label == 0 ? 0 : label * (z - norm);
+            back[r * n + i] = exp(z - norm) - label;
         }
     }
     return 0;
@@ -358,8 +378,8 @@ static int cross_entropy_shape(const struct shape_args *args)
 {
     struct shape both;
 
-    if (shape_merge(&args->in[0], &args->in[1], &both) != 0)
-        return err_set(args->err, ERR_SHAPE, "logits %s and labels %s differ",
+    if (shape_broadcast(&args->in[0], &args->in[1], &both) != 0)
+        return err_set(args->err, ERR_SHAPE, "logits %s and labels %s do not broadcast",
                        shape_text(&args->in[0]), shape_text(&args->in[1]));
     args->out[0] = SHAPE(dim_of(&both, 0));
     args->out[1] = both.rank == 2 ? both : SHAPE(-1, -1);
@@ -404,16 +424,37 @@ static struct output logits_grad(struct graph *g, struct operation *op,
     return output_valid(d) ? binary(g, "Add", d, inner, "add") : inner;
 }
 
+/* Whether input i is known to have one row or column where the results may have more. */
+static int is_spread(struct operation *op, int i)
+{
+    const struct shape x = output_shape(input_of(op, i));
+    const struct shape y = output_shape(output_of(op, 1));
+    int ret = 0;
+
+    for (int d = 0; d < x.rank; d++)
+        ret |= x.dim[d] == 1 && dim_of(&y, d) != 1;
+    return ret;
+}
+
+/* TensorFlow has no gradient by what is broadcast: it would have too many rows. */
 GRAD(cross_entropy_grad)
 {
     struct output log_p;
+    struct broadcast_args r;
+    int n = 1;
 
     grad_in[0] = logits_grad(g, op, grad_out);
-    if (!output_valid(grad_out[0]))
-        return grad_done(grad_in, 1);
-    log_p = unary(g, "LogSoftmax", input_of(op, 0), NULL);
-    grad_in[1] = times_rows(g, grad_out[0], unary(g, "Neg", log_p, NULL));
-    return grad_done(grad_in, 2);
+    if (output_valid(grad_out[0])) {
+        log_p = unary(g, "LogSoftmax", input_of(op, 0), NULL);
+        grad_in[n++] = times_rows(g, grad_out[0], unary(g, "Neg", log_p, NULL));
+    }
+    if (is_spread(op, 0) || is_spread(op, 1)) {
+        r = broadcast_args(g, input_of(op, 0), input_of(op, 1));
+        grad_in[0] = unbroadcast(g, grad_in[0], r.axes_x, r.shape_x);
+        if (n == 2)
+            grad_in[1] = unbroadcast(g, grad_in[1], r.axes_y, r.shape_y);
+    }
+    return grad_done(grad_in, n);
 }
 
 GRAD_ONE(sparse_cross_entropy_grad, logits_grad(g, op, grad_out))

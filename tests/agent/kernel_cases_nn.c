@@ -87,21 +87,30 @@ static void half_of_squares(const struct reference *r)
         r->out->v[0] += r->in[0].v[i] * r->in[0].v[i] / 2;
 }
 
-/* label(row, column): the labels as a matrix */
-static double label_of(const struct reference *r, int64_t row, int64_t k, int64_t n)
+/* An element of a matrix; one row or column stands for all. */
+static double element_of(const struct array *x, int64_t row, int64_t k)
 {
-    return r->in[1].tensor.shape.rank == 2 ? r->in[1].v[row * n + k]
+    const int64_t *dim = x->tensor.shape.dim;
+
+    return x->v[(dim[0] == 1 ? 0 : row) * dim[1] + (dim[1] == 1 ? 0 : k)];
+}
+
+/* label(row, column): the labels as a matrix */
+static double label_of(const struct reference *r, int64_t row, int64_t k)
+{
+    return r->in[1].tensor.shape.rank == 2 ? element_of(&r->in[1], row, k)
                                            : r->in[1].v[row] == (double)k;
 }
 
 static void cross_entropy(const struct reference *r)
 {
     const struct array *x = &r->in[0];
-    int64_t n = row_length(x);
+    const int64_t n = row_length(x);
 
-    for (int64_t i = 0; i < x->n; i++) {
-        double log_p = x->v[i] - log_of_sum(x->v + i / n * n, n);
-        double label = label_of(r, i / n, i % n, n);
+    for (int64_t i = 0; i < r->out[1].n; i++) {
+        const int64_t row = x->tensor.shape.dim[0] == 1 ? 0 : i / n;
+        const double log_p = element_of(x, row, i % n) - log_of_sum(x->v + row * n, n);
+        const double label = label_of(r, i / n, i % n);
 
         r->out[0].v[i / n] -= label * log_p;
         r->out[1].v[i] = exp(log_p) - label;
@@ -176,6 +185,11 @@ const struct kernel_case nn_cases[] = {
           "x(1,1) X(1,1)=1", NULL, "(1) (1,1)"),
     WHOLE("SoftmaxCrossEntropyWithLogits", "fd", cross_entropy, -3, 3, 12,
           "x(0,3) X(0,3)", NULL, "(0) (0,3)"),
+    WHOLE("SoftmaxCrossEntropyWithLogits", "fd", cross_entropy, -3, 3, 12,
+          "x(2,3) X(1,3)=0.25,0.25,0.5", NULL, "(2) (2,3)"),
+    /* TensorFlow has no gradient by logits that are spread over the labels' rows */
+    WHOLE("SoftmaxCrossEntropyWithLogits", "fd", cross_entropy, -3, 3, 12,
+          "X(1,2) X(3,1)=0.5,0.5,0.5", NULL, "(3) (3,2)"),
     WHOLE("SparseSoftmaxCrossEntropyWithLogits", "f", cross_entropy, -3, 3, 12,
           "x(3,4) l(3)=3,0,1", NULL, "(3) (3,4)"),
     WHOLE("SparseSoftmaxCrossEntropyWithLogits", "f", cross_entropy, -3, 3, 12,

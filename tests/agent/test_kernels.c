@@ -882,7 +882,7 @@ static const struct {
     {"BiasAddGrad", "f(3)", "data_format=NCHW", "at least 2 dimensions"},
     {"Softmax", "f", NULL, "at least one dimension"},
     {"LogSoftmax", "f", NULL, "at least one dimension"},
-    {"SoftmaxCrossEntropyWithLogits", "f(2,3) f(2,4)", NULL, "differ"},
+    {"SoftmaxCrossEntropyWithLogits", "f(2,3) f(2,4)", NULL, "do not broadcast"},
     {"SparseSoftmaxCrossEntropyWithLogits", "f(2,3) i(3)", NULL, "do not fit"},
     {"SparseSoftmaxCrossEntropyWithLogits", "f(2,3) i(2)=0,3", NULL, "label 3"},
     {"DiagPart", "f(2,3)", NULL, "not square"},

@@ -64,6 +64,26 @@ def softmax_cross_entropy_double():
                                                                               dtype="float64")))
 
 
+def raw_cross_entropy(logits, labels):
+    return list(tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=logits, labels=labels))
+
+
+for shape, known in [((1, 3), [1, 3]), ((1, 3), [None, None]), ((4, 1), [None, None])]:
+    # TensorFlow builds gradients only if it does not see that the labels are broadcast
+    @case(name=f"softmax_cross_entropy_labels_{shape[0]}_{shape[1]}_{known[0]}",
+          gradients=known[0] is None)
+    def broadcast_labels(shape=shape, known=known):
+        labels = tf.placeholder_with_default(uniform(0, 1, *shape), known)
+        return [*raw_cross_entropy(feed(normal(4, 3), [None, 3]), labels),
+                *raw_cross_entropy(feed(normal(4, 3, dtype="float64")),
+                                   tf.cast(labels, tf.float64))]
+
+
+@case(gradients=False)
+def softmax_cross_entropy_spreads_logits():
+    return raw_cross_entropy(feed(normal(1, 3), [None, None]), feed(uniform(0, 1, 4, 3)))
+
+
 for dtype in ["int32", "int64"]:
     @case(name=f"sparse_softmax_cross_entropy_{dtype}")
     def sparse_cross_entropy(dtype=dtype):
