@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
@@ -103,6 +104,18 @@ static int want_files(const struct kernel_args *a)
                : 0;
 }
 
+/* As TensorFlow's writers do: a Saver of shards has its parts in a folder of their own. If it
+ * cannot be made, creating the file says so. */
+static void make_folder_of(const char *path)
+{
+    const char *end = strrchr(path, '/');
+    char *folder = xstrndup(path, end != NULL ? (size_t)(end - path) : 0);
+
+    if (folder[0] != '\0')
+        (void)mkdir(folder, 0777);
+    free(folder);
+}
+
 /* in: prefix, tensor_names, shape_and_slices, tensors */
 static int kern_save(const struct kernel_args *a)
 {
@@ -110,8 +123,10 @@ static int kern_save(const struct kernel_args *a)
     char *prefix = text_at(a->in[0], 0);
     int rc = want_files(a);
 
-    if (rc == 0)
+    if (rc == 0) {
+        make_folder_of(prefix);
         rc = bundle_writer_new(&to.v2, prefix, 0, a->err);
+    }
     if (rc == 0)
         rc = save_all(a, &to);
     if (rc == 0)

@@ -260,6 +260,9 @@ static const struct op_def rows[] = {
     {"ResourceCountUpTo", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, count_up_to_shape,
      NULL, CALL(kern_count_up_to),
      "resource:resource -> output:T; limit:int, T:index_type"},
+    /* concerns TensorFlow's memory for values that are read and written at once */
+    {"DisableCopyOnRead", OP_NO_GRADIENT, shape_none, NULL, PLANNED,
+     "resource:resource ->"},
     {"DestroyResourceOp", OP_STATEFUL | OP_WRITES | OP_NO_GRADIENT, shape_none, NULL,
      CALL(kern_destroy), "resource:resource ->; ignore_lookup_error:bool=true"},
 };

@@ -152,6 +152,12 @@ int lower_same_input(const struct lowering *l, const struct node *n)
     if (strcmp(type, "RealDiv") == 0 && all_ones(l, n->in[1]) &&
         elements(l, n->in[0]) == size)
         return 0;
+    if ((strcmp(type, "Select") == 0 || strcmp(type, "SelectV2") == 0) &&
+        is_const(l, n->in[0]) && elements(l, n->in[0]) == 1) {
+        const int i = *(const uint8_t *)value_at(l, n->in[0])->tensor.data ? 1 : 2;
+
+        return elements(l, n->in[i]) == size ? i : -1;
+    }
     if (strcmp(type, "ConcatV2") == 0 || strcmp(type, "Pack") == 0)
         for (int i = 0; i < n->n_in - (type[0] == 'C'); i++)
             if (elements(l, n->in[i]) == size)

@@ -34,6 +34,7 @@ static const struct {
     {"CountUpTo", "test_parts.c"},
     {"ResourceCountUpTo", "test_parts.c"},
     {"DestroyResourceOp", "test_parts.c"},
+    {"DisableCopyOnRead", "nothing to compute; tests/tensorflow/cases_variables.py"},
     {"Switch", "test_ops.c"},
     {"RefSwitch", "test_ops.c"},
     {"Merge", "test_ops.c"},
@@ -1104,9 +1105,9 @@ START_TEST(every_constraint_has_a_refusal)
         "Placeholder", "Const", "VariableV2", "Variable", "MergeV2Checkpoints", "Where",
         "Shape", "ShapeN", "Cast", "IdentityN",
         /* ops of resources and branches, and of names: test_ops.c */
-        "ReadVariableOp", "Switch", "RefSwitch", "Merge", "RefMerge", "StringJoin",
-        "ScalarSummary", "MergeSummary", "ShardedFilename", "SaveV2", "RestoreV2",
-        "SaveSlices", "Save", "RestoreSlice", "Restore", "ShardedFilespec",
+        "ReadVariableOp", "DisableCopyOnRead", "Switch", "RefSwitch", "Merge", "RefMerge",
+        "StringJoin", "ScalarSummary", "MergeSummary", "ShardedFilename", "SaveV2",
+        "RestoreV2", "SaveSlices", "Save", "RestoreSlice", "Restore", "ShardedFilespec",
         /* tests/tensorflow */
         "ParseExample", "ParseExampleV2", "ParseSingleExample", "DecodeRaw",
         "SparseToDense",

@@ -26,6 +26,14 @@ for kind in ("reference", "handle"):
         return after(v[0].assign(feed(normal(2, 3, 2))), v)
 
 
+@case
+def a_handle_that_is_saved():
+    """As the saving nodes of TensorFlow 2's SavedModels read it."""
+    v = variable("v", np.float32([1, 2]), True)
+    with tf.control_dependencies([tf.raw_ops.DisableCopyOnRead(resource=v.handle)]):
+        return v.read_value() * feed([3, 4], dtype="float32")
+
+
 # ---- values that are changed copies ----
 
 @case

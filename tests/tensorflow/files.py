@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Files that brood and TensorFlow give each other besides a Saver's V2 checkpoints: V1 checkpoints,
-whole and in shards, SavedModels with their signatures, and tensors of strings and half precision.
+whole and in shards, what the nodes of a graph write, SavedModels with their signatures, and tensors
+of strings and half precision.
 
     tests/tensorflow/files.py RUN_META
 
@@ -138,6 +139,67 @@ def check_saved_model(tf, program, folder):
     assert fact["signatures"] == {} and fact["restored"], fact
 
 
+def save_and_restore(program, path, definition, again):
+    """The graph's own nodes save the values of the checkpoint, and restore them."""
+    import numpy as np
+    fed = {definition.filename_tensor_name: np.array(again.encode(), object)}
+    restore = definition.restore_op_name
+    how = {"fetches" if ":" in definition.save_tensor_name else "targets":
+           [definition.save_tensor_name]}
+    run_meta.run_meta(program, path, [{"feeds": fed, **how},
+                                      {"feeds": fed, "targets": [restore]}])
+
+
+def check_shards(tf, program, folder):
+    """A Saver of checkpoints in shards, whose nodes write them part by part and merge them."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        for task, resource in enumerate((False, True)):
+            with tf.device("/device:CPU:0" if task == 0 else ""):
+                tf.get_variable(f"v{task}", initializer=[1.5, task], use_resource=resource)
+        saver = tf.train.Saver(sharded=True)
+        session.run(tf.global_variables_initializer())
+        want = values(session, tf)
+        path = saver.save(session, f"{folder}/shards")
+        operations = {op.type for op in session.graph.get_operations()}
+        assert {"ShardedFilename", "MergeV2Checkpoints"} <= operations
+        again = f"{folder}/shards-again"
+        save_and_restore(program, path, saver.as_saver_def(), again)
+        for v in tf.global_variables():
+            session.run(tf.assign(v, tf.zeros_like(v)))
+        saver.restore(session, again)
+        assert same(values(session, tf), want)
+
+
+# TensorFlow 2's own interface needs a process in which version 1's was not used.
+MODEL = """
+import sys, tensorflow as tf
+class Model(tf.Module):
+    def __init__(self):
+        self.w, self.b = tf.Variable([[1.0], [2.0]]), tf.Variable(3.0)
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+    def __call__(self, x):
+        return x @ self.w + self.b
+model = Model()
+tf.saved_model.save(model, sys.argv[1])
+"""
+
+
+def check_saver_of_version_2(tf, program, folder):
+    """The nodes with which a SavedModel of TensorFlow 2 saves and restores."""
+    import numpy as np
+    path, again = f"{folder}/model2", f"{folder}/again2"
+    subprocess.run([sys.executable, "-c", MODEL, path], check=True, stderr=subprocess.DEVNULL)
+    with tf.Graph().as_default(), tf.Session() as session:
+        definition = tf.saved_model.load(session, ["serve"], path).saver_def
+    save_and_restore(program, path, definition, again)
+    want, found = map(tf.train.NewCheckpointReader, (f"{path}/variables/variables", again))
+    shapes = want.get_variable_to_shape_map()
+    assert found.get_variable_to_shape_map() == shapes and len(shapes) == 3, shapes
+    for name in shapes:  # what the objects are called is empty in the nodes
+        if name != "_CHECKPOINTABLE_OBJECT_GRAPH":
+            assert np.array_equal(found.get_tensor(name), want.get_tensor(name)), name
+
+
 def check_half(tf, program, folder, dtype):
     """Fed, computed with, trained and fetched. TensorFlow's kernels, too, use float32 inside."""
     import numpy as np
@@ -175,6 +237,7 @@ def main():
     tf, program = peers.load_tensorflow(), sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
         checks = [(check_v1, False), (check_v1, True), (check_saved_model,),
+                  (check_shards,), (check_saver_of_version_2,),
                   *((check_half, h) for h in HALVES)]
         for check, *args in checks:
             check(tf, program, folder, *args)
