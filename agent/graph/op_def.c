@@ -135,7 +135,8 @@ int operation_is_staged(const struct operation *op)
             operation_n_outputs(op) > 0 && output_dtype(x) == DT_VARIANT);
 }
 
-const struct operation *operation_behind_handle(struct output handle)
+/* The operation that made the handle; NULL: none, or a loop carries it. */
+static const struct operation *maker_of(struct output handle)
 {
     while (output_valid(handle) && operation_n_inputs(handle.op) > 0) {
         const int id = operation_id(handle.op);
@@ -145,9 +146,21 @@ const struct operation *operation_behind_handle(struct output handle)
         if (output_valid(handle) && operation_id(handle.op) >= id)
             return NULL; /* the handle is carried by a loop */
     }
-    if (!output_valid(handle) || !operation_is(handle.op, "VarHandleOp"))
-        return NULL;
-    return handle.op;
+    return output_valid(handle) ? handle.op : NULL;
+}
+
+const struct operation *operation_behind_handle(struct output handle)
+{
+    const struct operation *op = maker_of(handle);
+
+    return op != NULL && operation_is(op, "VarHandleOp") ? op : NULL;
+}
+
+const struct operation *operation_table(struct output handle)
+{
+    const struct operation *op = maker_of(handle);
+
+    return op != NULL && operation_is(op, "HashTableV2") ? op : NULL;
 }
 
 /* ---- libm ---- */

@@ -80,6 +80,9 @@ enum op_flags {
     /* with OP_WRITES: may read an element of an input after it wrote another element of the
      * variable, so that a value that was read before must be a copy */
     OP_WRITES_PARTS = 16384,
+    /* uses the look-up table whose handle is input 0: its kernel gets the table's index, keys
+     * and values in place of it (agent/ops/tables.c) */
+    OP_TABLE = 32768,
 };
 
 struct op_def {
@@ -143,6 +146,8 @@ int operation_is_staged(const struct operation *op);
 /* The VarHandleOp of this handle, which other operations may have passed on; NULL if
  * there is none. */
 const struct operation *operation_behind_handle(struct output handle);
+/* The same for the HashTableV2 of a handle. */
+const struct operation *operation_table(struct output handle);
 /* Checks the ranks of the inputs and applies the shape rule. 0, ERR_SHAPE, ERR_ARG. */
 int operation_infer_shapes(const struct shape_args *args);
 /* The first operation whose kernel calls libm, so that the graph's results may have other

@@ -52,6 +52,15 @@ KERNEL(kern_refuse)
 KERNEL(kern_in_float32)
 #undef KERNEL
 
+/* ---- look-up tables (tables.c) ---- */
+
+/* The number of elements of the index of a table of n keys. */
+int64_t table_slots(int64_t n);
+/* Fills the index, an int32 vector, with which kernels of tables find keys. ERR_ARG: a key has
+ * two values; op is named. */
+int table_index(const struct operation *op, const struct tensor *keys,
+                const struct tensor *values, struct tensor *index, struct err *err);
+
 /* ---- shared by the kernels ---- */
 
 /* The pattern of a float32 sum over `axes`: along each row (period: elements per row), down

@@ -63,6 +63,7 @@
     X(sparse_parts)                                                                      \
     X(state)                                                                             \
     X(summaries)                                                                         \
+    X(tables)                                                                            \
     X(text)                                                                              \
     X(training)
 #define OP_FAMILY_DECLARED(name) extern const struct op_family ops_of_##name;

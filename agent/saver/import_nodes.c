@@ -551,6 +551,9 @@ static const char *instead_of(const char *type)
     static const char no_svd[] =
         "singular values are not computed: SelfAdjointEigV2 of x' x "
         "gives their squares and the right singular vectors";
+    static const char no_mutable[] =
+        "tables that a run changes are not kept: use tf.lookup.StaticHashTable, which is "
+        "filled once, or a variable";
     static const struct {
         const char *begins, *reason;
     } rows[] = {
@@ -558,6 +561,12 @@ static const char *instead_of(const char *type)
                      "CudnnCompatibleLSTMCell or CudnnCompatibleGRUCell "
                      "(tf.contrib.cudnn_rnn), which "
                      "restore the same checkpoints, and export that"},
+        {"InitializeTableFromTextFileV2",
+         "tables are filled from constants of the graph, "
+         "not from text files: use "
+         "tf.lookup.KeyValueTensorInitializer"},
+        {"MutableHashTable", no_mutable},
+        {"MutableDenseHashTable", no_mutable},
         {"Svd", no_svd},
         {"BatchSvd", no_svd},
     };

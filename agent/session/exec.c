@@ -120,7 +120,7 @@ static int check_fetches(const struct plan *p, struct err *err)
 static void tell_dead(const struct plan *p, unsigned char *ret)
 {
     for (size_t i = 0; i < p->n_fetches; i++)
-        ret[i] = is_dead(p, i);
+        ret[i] = (unsigned char)is_dead(p, i);
     for (size_t i = 0; i < p->n_targets; i++)
         ret[p->n_fetches + i] = !holds(p, p->target_guards[i]);
 }

@@ -131,6 +131,11 @@ int64_t lower_slice_offset(const struct lowering *l, const struct node *n);
  * are in the end, which is preset to n->out. */
 int lower_kernel(struct lowering *l, struct node *n, const struct kernel *row, int *out);
 
+/* ---- lower_table.c ---- */
+
+/* Puts the index, keys and values of the table in place of its handle, input 0. */
+int lower_table(struct lowering *l, struct node *n);
+
 /* ---- lower_half.c ---- */
 
 /* Whether the node computes with float16 or bfloat16, for which there are no kernels. */

@@ -364,6 +364,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel *row)
         join_slices(l, n);
     else if (n->call == kern_concat)
         join_concats(l, n);
+    else if ((operation_def(n->op)->flags & OP_TABLE) != 0)
+        rc = lower_table(l, n);
     else if (operation_def(n->op)->scratch != NULL)
         add_scratch(l, n);
     if (rc == 0 && n->kind == NODE_LOOP)

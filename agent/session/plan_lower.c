@@ -646,6 +646,10 @@ static int lower_alive(struct lowering *l, const struct operation *op, int *out)
         out[0] = variable_value(l, op);
         return 0;
     }
+    if (operation_is(op, "HashTableV2")) {
+        out[0] = lower_const(l, tensor_view(DT_RESOURCE, SHAPE_SCALAR, NULL));
+        return 0;
+    }
     n.in = operands(l, op);
     if (!lacks_inputs(op, n.in, n.n_in))
         return lower_given(l, &n, out);
