@@ -2,6 +2,7 @@
  * instead of building an algorithm's, `metagraph` exports the graph. */
 #include "agent/loop/service_internal.h"
 
+#include "agent/graph/import.h"
 #include "agent/graph/op_def.h"
 #include "agent/saver/metagraph_export.h"
 #include "agent/saver/metagraph_import.h"
@@ -215,8 +216,14 @@ static int *find_blockers(struct graph *g)
     return ret;
 }
 
+static const char *reason_of(const struct operation *op)
+{
+    return operation_reason(op) != NULL ? operation_reason(op)
+                                        : "operations of this type cannot be run";
+}
+
 /* How many operations with outputs there are, and how many of them can run; how many others
- * each unknown operation keeps from running. */
+ * each unknown operation keeps from running, and why it cannot run. */
 static void pack_runnable(struct graph *g, struct msg_out *out)
 {
     const int n = graph_n_operations(g);
@@ -241,6 +248,11 @@ static void pack_runnable(struct graph *g, struct msg_out *out)
     for (int i = 0; i < n; i++)
         if (blockers[i] == i)
             msg_u64(out, kept[i]);
+    msg_key(out, "reasons");
+    msg_array(out, n_unknown);
+    for (int i = 0; i < n; i++)
+        if (blockers[i] == i)
+            msg_str(out, reason_of(graph_operation_at(g, i)));
     free(kept);
     free(blockers);
 }
@@ -287,7 +299,7 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
 {
     const int n = graph_n_operations(s->graph);
 
-    msg_map(out, 12);
+    msg_map(out, 13);
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_put_u64(out, "block_bytes", session_block_bytes(s->session));

@@ -86,7 +86,8 @@
  *               error), main_op str (why the main op of a SavedModel failed; "": it did
  *               not), fetchable u (nodes with outputs), runnable u (those of them that need
  *               only known ops), kept [u...] (for each node of an unknown op, in order: how
- *               many others cannot run without it, each counted once); or block_bytes 0,
+ *               many others cannot run without it, each counted once), reasons [str...]
+ *               (why each of them cannot run); or block_bytes 0,
  *               refused {code i, message str}
  *   act         mode u (enum act_mode), step u (joint step of copy 0; copy e is step+e),
  *               obs tensor (E,O) f32 or u8, first? bin E, carry? tensor (E,H),

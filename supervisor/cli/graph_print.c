@@ -109,6 +109,7 @@ int graph_view_init(struct graph_view *ret, const msgpack_object *answer, struct
         (rc = msg_get_u64(answer, "fetchable", UINT32_MAX, &v.fetchable, err)) < 0 ||
         (rc = msg_get_u64(answer, "runnable", UINT32_MAX, &v.runnable, err)) < 0 ||
         (rc = take_list(answer, "kept", is_integer, &v.kept, err)) < 0 ||
+        (rc = take_list(answer, "reasons", is_text, &v.reasons, err)) < 0 ||
         (rc = take_list(answer, "nodes", is_node, &v.nodes, err)) < 0 ||
         (rc = take_list(answer, "collections", is_collection, &v.collections, err)) < 0 ||
         (rc = take_list(answer, "uninitialized", is_text, &v.uninitialized, err)) < 0 ||
@@ -338,7 +339,7 @@ static void json_signatures(struct json *j, const struct signatures *s)
 
 enum { MAX_UNKNOWN = 20 }; /* in the summary for people */
 
-/* How many nodes can be fetched, and the first ones that keep others from running. */
+/* How many nodes can be fetched, and the first ones that keep others from running, and why. */
 static void print_unknown(const struct graph_view *v)
 {
     uint32_t n = 0;
@@ -361,6 +362,10 @@ static void print_unknown(const struct graph_view *v)
         (void)putchar(')');
         if (kept > 0)
             (void)printf(", and %" PRIu64 " that need%s it", kept, kept == 1 ? "s" : "");
+        if (n <= v->reasons->size) {
+            (void)fputs(": ", stdout);
+            put_text(&v->reasons->ptr[n - 1]);
+        }
         (void)putchar('\n');
     }
     if (n > MAX_UNKNOWN)
@@ -440,6 +445,7 @@ static void print_json_summary(const struct graph_view *v)
     json_close(&j);
     json_names(&j, "placeholders", v, is_placeholder);
     json_names(&j, "cannot_run", v, cannot_run);
+    json_texts(&j, "reasons", v->reasons);
     json_put_u64(&j, "fetchable", v->fetchable);
     json_put_u64(&j, "runnable", v->runnable);
     json_signatures(&j, &v->signatures);

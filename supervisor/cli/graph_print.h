@@ -23,8 +23,8 @@ struct graph_view {
     /* nodes with outputs; those of them that can run */
     uint64_t fetchable, runnable;
     const msgpack_object_array *nodes, *collections, *uninitialized, *variables;
-    const msgpack_object_array
-        *kept; /* for each node that is unknown: how many need it */
+    /* for each node that is unknown: how many need it, and why it cannot run */
+    const msgpack_object_array *kept, *reasons;
 };
 
 /* ERR_PROTOCOL: an element is missing or has the wrong type. */

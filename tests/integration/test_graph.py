@@ -245,9 +245,10 @@ def test_what_keeps_nodes_from_running_is_named(w):
     (w.path / "odd.meta").write_bytes(field(2, b"".join(nodes) + field(4, number(1, 24))))
     out, _ = graph(w, "odd")
     assert "runs         2 of 5 nodes that can be fetched" in out.splitlines(), out
-    assert "cannot run   odd (NoSuchOp), and 3 that need it" in out.splitlines(), out
+    assert "cannot run   odd (NoSuchOp), and 3 that need it: operations of this type cannot be run" \
+        in out.splitlines(), out
     fact, = harness.json_lines(graph(w, "odd", "--json")[0])
-    assert fact["cannot_run"] == ["odd"], fact
+    assert fact["cannot_run"] == ["odd"] and len(fact["reasons"]) == 1, fact
     assert (fact["fetchable"], fact["runnable"]) == (5, 2), fact
     assert fetched(w, "odd", "--feed", "x=3", "--fetch", "y")[0] == -3
 
