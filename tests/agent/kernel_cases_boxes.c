@@ -9,6 +9,8 @@
 #define GRADS   "f(3,2,2,1)=1,2,3,4,5,6,7,8,9,10,11,12 "
 #define FIVE                                                                             \
     "f(5,4)=0,0,2,2,0,0,2,1.9,3,3,2,2,0,1,2,3,2.1,2.1,3,3 f(5)=0.5,0.9,0.3,0.8,0.3 "
+/* the second box, its corners the other way round, has the first one's place */
+#define FLIPPED "f(3,4)=0,0,2,2,2,2,0,0.2,3,3,4,4 f(3)=1,2,0.5 "
 #define CUBIC   "(1,4,2,1)=1,2.59375,2.5,4.34375,4,6.09375,4.28125,6.421875"
 #define CROPS   "(3,2,2,1)=1,4,6,1,5.25,3.5625,5.75,5.5,8,-1,-1,-1"
 #define PATCHES "(1,3,4,1)=1,2,3,4,5,6,7,8,9,10,11,12"
@@ -64,6 +66,18 @@ const struct kernel_case box_cases[] = {
     TELL("NonMaxSuppressionV4", "f", FIVE "I=4 F=0.5 F=0.1",
          "pad_to_max_output_size=true", "(4)=1,3,2,0 .=3"),
     TELL("NonMaxSuppressionV4", "f", FIVE "i=4 f=0.5 f=0.1", NULL, "(3)=1,3,2 .=3"),
+    TELL("NonMaxSuppression", "f", FLIPPED "i=3", NULL, "(2)=1,2"),
+    TELL("NonMaxSuppression", "f", FLIPPED "i=3", "iou_threshold=0.95", "(3)=1,0,2"),
+    TELL("NonMaxSuppressionV2", "f",
+         "f(3,4)=0,0,1,1,2,2,3,3,4,4,5,5 f(3)=1,1,nan i=1 f=0.5", NULL, "(1)=0"),
+    TELL("NonMaxSuppressionV2", "f", "f(0,4) f(0) i=2 f=0.5", NULL, "(0)"),
+    TELL("NonMaxSuppressionV5", "f", FLIPPED "i=3 f=0.5 f=0 f=0", NULL,
+         "(2)=1,2 (2)=2,0.5 .=2"),
+    TELL("NonMaxSuppressionV5", "f", FLIPPED "i=3 f=0.5 f=0 f=0",
+         "pad_to_max_output_size=true", "(3)=1,2,0 (3)=2,0.5,0 .=2"),
+    TELL("NonMaxSuppressionWithOverlaps", "f",
+         "f(3,3)=1,0.2,0.9,0.2,1,0.2,0.9,0.2,1 f(3)=3,2,1 i=3 f=0.5 f=0", NULL,
+         "(2)=0,1"),
     /* only files have its gradient */
     EDGE("ExtractImagePatches", "fdiu", "x" PATCHES,
          "ksizes=[1,2,2,1] strides=[1,2,2,1] rates=[1,1,1,1] padding=VALID",

@@ -1,6 +1,6 @@
 """Which boxes are kept: agent/ops/boxes.c."""
 import numpy as np
-from cases import case, feed, integers, tf, uniform
+from cases import case, feed, integers, normal, tf, uniform
 
 
 def some_boxes(n=24):
@@ -101,3 +101,21 @@ def suppressed_above_one():
     return tf.raw_ops.NonMaxSuppressionV2(
         boxes=feed(some_boxes(12)), scores=feed(some_scores(12)), max_output_size=3,
         iou_threshold=feed(1.5, dtype="float32"))
+
+
+@case(gradients=False)
+def boxes_that_overlap():
+    boxes, scores = feed(uniform(0, 2, 20, 4)), feed(uniform(0, 1, 20), [None])
+    of = dict(boxes=boxes, scores=scores)
+    return [tf.raw_ops.NonMaxSuppression(**of, max_output_size=7, iou_threshold=0.3),
+            tf.image.non_max_suppression(boxes, scores, feed(20, dtype="int32"), 0.2),
+            tf.image.non_max_suppression(boxes, scores, 20, 0.6, score_threshold=0.4),
+            *tf.image.non_max_suppression_padded(boxes, scores, 20, 0.2, 0.3,
+                                                 pad_to_max_output_size=True)]
+
+
+@case(gradients=False)
+def boxes_with_equal_scores():
+    kept = tf.image.non_max_suppression(feed([[0, 0, 1, 1]] * 2 + [[1, 1, 2, 2]], dtype="float32"),
+                                        feed([0.5, 0.5, 0.5], dtype="float32"), 3)
+    return [kept, tf.gather(feed(normal(3, 4)), kept)]

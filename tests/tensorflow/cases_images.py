@@ -332,24 +332,6 @@ def crop_of_no_image():
                                     feed([2], dtype="int32"), (2, 2))
 
 
-@case(gradients=False)
-def boxes_that_overlap():
-    boxes, scores = feed(uniform(0, 2, 20, 4)), feed(uniform(0, 1, 20), [None])
-    of = dict(boxes=boxes, scores=scores)
-    return [tf.raw_ops.NonMaxSuppression(**of, max_output_size=7, iou_threshold=0.3),
-            tf.image.non_max_suppression(boxes, scores, feed(20, dtype="int32"), 0.2),
-            tf.image.non_max_suppression(boxes, scores, 20, 0.6, score_threshold=0.4),
-            *tf.image.non_max_suppression_padded(boxes, scores, 20, 0.2, 0.3,
-                                                 pad_to_max_output_size=True)]
-
-
-@case(gradients=False)
-def boxes_with_equal_scores():
-    kept = tf.image.non_max_suppression(feed([[0, 0, 1, 1]] * 2 + [[1, 1, 2, 2]], dtype="float32"),
-                                        feed([0.5, 0.5, 0.5], dtype="float32"), 3)
-    return [kept, tf.gather(feed(normal(3, 4)), kept)]
-
-
 for padding in ["SAME", "VALID"]:
     @case(name=f"patches_{padding.lower()}", gradient_refused="patches of images")
     def patches(padding=padding):
