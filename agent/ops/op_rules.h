@@ -46,6 +46,7 @@
     X(patches)                                                                           \
     X(patterns)                                                                          \
     X(pool)                                                                              \
+    X(quantize)                                                                          \
     X(random)                                                                            \
     X(random_candidates)                                                                 \
     X(random_laws)                                                                       \

@@ -92,6 +92,14 @@ ELEMENT(bits_not, -1 - x[0])
     }
 #define INTEGERS "ilscuw"
 
+#define NUMBERS   "f(6)=-3,-0.75,0.25,0.75,1.75,9"
+#define GRADIENTS "f(6)=1,2,3,4,5,6 "
+#define BITS_2    "num_bits=2"
+#define QUANTIZED(op, in, attrs, out)                                                    \
+    {                                                                                    \
+        op, "f", in, attrs, out, NULL, NULL, -3, 3, 0, CASE_NO_DIFFERENCE                \
+    }
+
 const struct kernel_case function_cases[] = {
     UNARY("Log1p", "fd", log_of_one_more, -0.9, 5, 4),
     UNARY("Expm1", "fd", exp_less_one, -3, 3, 8),
@@ -200,5 +208,19 @@ const struct kernel_case function_cases[] = {
     ALIKE("SeluGrad", "fd", selu_grad, -0.9, 0.9, 3),
     UNARY("Softsign", "fd", softsign, -3, 3, 2),
     ALIKE("SoftsignGrad", "fd", softsign_grad, -3, 3, 4),
+    QUANTIZED("FakeQuantWithMinMaxArgs", NUMBERS, BITS_2 " min=-1.0 max=2.0",
+              "(6)=-1,-1,0,1,2,2"),
+    QUANTIZED("FakeQuantWithMinMaxArgsGradient", GRADIENTS NUMBERS,
+              BITS_2 " min=-1.0 max=2.0", "(6)=0,2,3,4,5,0"),
+    QUANTIZED("FakeQuantWithMinMaxVars", NUMBERS " f=-1 f=2", BITS_2,
+              "(6)=-1,-1,0,1,2,2"),
+    QUANTIZED("FakeQuantWithMinMaxVars", NUMBERS " f=0 f=0", NULL, "(6)=0,0,0,0,0,0"),
+    QUANTIZED("FakeQuantWithMinMaxVarsGradient", GRADIENTS NUMBERS " f=-1 f=2", BITS_2,
+              "(6)=0,2,3,4,5,0 .=1 .=6"),
+    QUANTIZED("FakeQuantWithMinMaxVarsPerChannel",
+              "f(2,2)=-3,3,0.75,3 f(2)=-1,0 f(2)=2,6", BITS_2, "(2,2)=-1,4,1,4"),
+    QUANTIZED("FakeQuantWithMinMaxVarsPerChannelGradient",
+              "f(2,2)=1,2,3,4 f(2,2)=-3,3,0.75,9 f(2)=-1,0 f(2)=2,6", BITS_2,
+              "(2,2)=0,2,3,0 (2)=1,0 (2)=0,4"),
     {NULL},
 };
