@@ -397,7 +397,7 @@ static loop_fn find_cast(enum dtype from, enum dtype to)
 
 /* ---- sums: the order does not depend on how the input is divided into calls ---- */
 
-static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
+static void add_to_lanes(float *lanes, const float *x, size_t start, size_t n)
 {
     size_t i = 0;
 
@@ -411,6 +411,23 @@ static void sum_lanes(float *lanes, const float *x, size_t start, size_t n)
     for (size_t k = 0; i + k < n; k++)
         acc[k] += x[i + k];
     memcpy(lanes, acc, sizeof(acc));
+}
+
+static void sum_lanes(struct lane_sums *sums, const float *x, size_t start, size_t n)
+{
+    while (n > 0) {
+        const size_t at = start % SUM_BLOCK, room = SUM_BLOCK - at;
+        const size_t some = n < room ? n : room;
+
+        for (size_t k = 0; at == 0 && start > 0 && k < SUM_LANES; k++) {
+            sums->total[k] = (start > SUM_BLOCK ? sums->total[k] : 0) + sums->lane[k];
+            sums->lane[k] = 0;
+        }
+        add_to_lanes(sums->lane, x, start, some);
+        start += some;
+        x += some;
+        n -= some;
+    }
 }
 
 #define FEW_COLUMNS 16
@@ -469,13 +486,31 @@ static void sum_columns(float *acc, const float *x, size_t start, size_t n, size
         acc[i - done] += x[i];
 }
 
-static inline float sum_row(const float *x, size_t n)
+static inline float as_is(float x)
+{
+    return x;
+}
+
+/* The sum of f(x), element after element. */
+static inline __attribute__((always_inline)) float sum_chain(const float *x, size_t n,
+                                                             float (*f)(float))
 {
     float sum = 0;
 
     for (size_t i = 0; i < n; i++)
-        sum += x[i];
+        sum += f(x[i]);
     return sum;
+}
+
+/* The same, in chains of SUM_CHAIN. */
+static inline __attribute__((always_inline)) float sum_row(const float *x, size_t n,
+                                                           float (*f)(float))
+{
+    float sum = 0;
+
+    for (; n > SUM_CHAIN; x += SUM_CHAIN, n -= SUM_CHAIN)
+        sum += sum_chain(x, SUM_CHAIN, f);
+    return sum + sum_chain(x, n, f);
 }
 
 /* A single row is summed in lanes whatever its length, since sums fused into an
@@ -484,12 +519,17 @@ static void sum_rows(float *dst, const float *x, size_t rows_, size_t n)
 {
     for (size_t r = 0; r < rows_; r++) {
         if (n < FEW_COLUMNS && rows_ > 1) {
-            dst[r] = sum_row(x + r * n, n);
+            dst[r] = sum_chain(x + r * n, n, as_is);
             continue;
         }
-        float lanes[SUM_LANES] = {0};
-        sum_lanes(lanes, x + r * n, 0, n);
-        dst[r] = loop_sum_finish(lanes);
+        struct lane_sums sums;
+        memset(sums.lane, 0, sizeof(sums.lane));
+        if (n <=
+            SUM_BLOCK) /* start 0 is known to the compiler: a fifth faster for short rows */
+            add_to_lanes(sums.lane, x + r * n, 0, n);
+        else
+            sum_lanes(&sums, x + r * n, 0, n);
+        dst[r] = loop_sum_finish(&sums, n);
     }
 }
 
@@ -591,7 +631,7 @@ static void softmax(float *dst, const float *x, size_t rows_, size_t n)
     shift_rows(dst, x, rows_, n);
     f32_loop_Exp(dst, dst, NULL, NULL, rows_ * n, 0);
     for (size_t r = 0; r < rows_; r++) {
-        float scale = 1.0f / sum_row(dst + r * n, n);
+        float scale = 1.0f / sum_row(dst + r * n, n, as_is);
 
         for (size_t i = 0; i < n; i++)
             dst[r * n + i] *= scale;
@@ -604,11 +644,8 @@ static void log_softmax(float *dst, const float *x, size_t rows_, size_t n)
     shift_rows(dst, x, rows_, n);
     for (size_t r = 0; r < rows_; r++) {
         float *row = dst + r * n;
-        float sum = 0;
+        const float log_sum = vm_logf(sum_row(row, n, vm_expf));
 
-        for (size_t i = 0; i < n; i++)
-            sum += vm_expf(row[i]);
-        float log_sum = vm_logf(sum);
         for (size_t i = 0; i < n; i++)
             row[i] -= log_sum;
     }

@@ -9,6 +9,7 @@
 #define AGENT_KERNELS_LOOPS_H
 
 #include "agent/kernels/dense.h"
+#include "common/numerics/numerics.h"
 #include "common/tensor/dtype.h"
 
 #include <stddef.h>
@@ -26,7 +27,11 @@ struct loop_row {
     loop_fn fn;
 };
 
-#define SUM_LANES 32
+/* A sum in progress (numerics.h). */
+struct lane_sums {
+    float lane[SUM_LANES];  /* of the current block; 0 before the first element */
+    float total[SUM_LANES]; /* of the blocks before it; undefined in the first one */
+};
 
 struct adam_args { /* Kingma & Ba 2015 as tf.train writes it: rate is bias-corrected */
     float rate, beta1, beta2, epsilon;
@@ -40,8 +45,9 @@ struct kern_loops {
     const struct loop_row *rows; /* ends with type NULL */
     /* Conversion between two dtypes, NULL when there is none. */
     loop_fn (*cast)(enum dtype from, enum dtype to);
-    /* lanes[(start + i) % SUM_LANES] += x[i] */
-    void (*sum_lanes)(float *lanes, const float *x, size_t start, size_t n);
+    /* lane[(start + i) % SUM_LANES] += x[i]; where (start + i) is a multiple of SUM_BLOCK, what
+     * the lanes have is added to their totals first, and a block begins. */
+    void (*sum_lanes)(struct lane_sums *sums, const float *x, size_t start, size_t n);
     /* acc[(start + i) % period] += x[i] */
     void (*sum_columns)(float *acc, const float *x, size_t start, size_t n,
                         size_t period);
@@ -66,7 +72,7 @@ const struct loop_row *kern_loop_find(const char *type, enum dtype dtype);
 /* For tests: every set this machine can run, NULL past the end. */
 const struct kern_loops *kern_loops_at(int i);
 
-/* The sum of the lanes, in a fixed order. */
-float loop_sum_finish(const float lanes[SUM_LANES]);
+/* The sum of n elements, that of all lanes in a fixed order. */
+float loop_sum_finish(const struct lane_sums *sums, size_t n);
 
 #endif

@@ -1,8 +1,8 @@
 /* reduce.c - sums, means, products and extrema along axes.
  *
- * Every float32 sum has a fixed order: over all elements in lanes (loops.h), over leading
- * axes row after row in blocks (dense.h), over trailing axes in lanes within each row,
- * and anything else in index order. The order depends on the shapes only.
+ * Every float32 sum has a fixed order: over all elements in lanes and blocks (numerics.h), over
+ * leading axes row after row in blocks (dense.h), over trailing axes in lanes and blocks within
+ * each row, and anything else in index order. The order depends on the shapes only.
  *
  * Gradients after TensorFlow 1.13's python/ops/math_grad.py and nn_grad.py.
  */
@@ -15,7 +15,7 @@
 
 /* ---- kernels ---- */
 
-enum reduction { RED_SUM, RED_SQUARES, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
+enum reduction { RED_SUM, RED_PROD, RED_MAX, RED_MIN, RED_ALL, RED_ANY };
 
 /* Maps element i of the input to its output element: the output's strides, 0 along
  * reduced axes. */
@@ -88,8 +88,6 @@ static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
     switch (kind) {                                                                      \
     case RED_SUM:                                                                        \
         FOLD(T, 0, (U)y[at] + (U)x[i])                                                   \
-    case RED_SQUARES:                                                                    \
-        FOLD(T, 0, (U)y[at] + (U)x[i] * (U)x[i])                                         \
     case RED_PROD:                                                                       \
         FOLD(T, 1, (U)y[at] * (U)x[i])                                                   \
     case RED_MAX:                                                                        \
@@ -272,10 +270,11 @@ int kern_mean(const struct kernel_args *a)
     return rc;
 }
 
-static int kern_euclidean_norm(const struct kernel_args *a)
+/* The root of the sum. It completes EuclideanNorm, whose squares the planner computes before. */
+int kern_root_sum(const struct kernel_args *a)
 {
     const struct tensor *y = a->out[0];
-    int rc = reduce_axes(RED_SQUARES, a);
+    int rc = kern_sum(a);
 
     for (int64_t i = 0; rc == 0 && i < tensor_elements(y); i++) {
         if (y->dtype == DT_FLOAT)
@@ -619,7 +618,7 @@ static const struct op_def rows[] = {
     REDUCE("Max", CALL(kern_max), "number_type", extremum_grad),
     REDUCE("Min", CALL(kern_min), "number_type", extremum_grad),
     REDUCE("Prod", CALL(kern_prod), "number_type", prod_grad),
-    {"EuclideanNorm", 0, reduce_shape, euclidean_norm_grad, CALL(kern_euclidean_norm),
+    {"EuclideanNorm", 0, reduce_shape, euclidean_norm_grad, CALL(kern_root_sum),
      "input:T, reduction_indices:Tidx -> output:T; keep_dims:bool=false, T:number_type, "
      "Tidx:index_type=int32"},
     REDUCE_BOOL("All", CALL(kern_all)),

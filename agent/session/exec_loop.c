@@ -137,7 +137,7 @@ static void add_to_tail(struct loop_program *l, int i, size_t start, size_t n)
     if (t->same >= 0 || i == l->gemm_sums)
         return;
     if (t->kind == TAIL_ALL)
-        kern_loops()->sum_lanes(l->state.lanes[i], x, start, n);
+        kern_loops()->sum_lanes(&l->state.sums[i], x, start, n);
     else
         sum_column_blocks(l->state.values[t->value].tensor.data, part_of(l, t), x, start,
                           n, t->period, l->total);
@@ -296,7 +296,7 @@ void loop_open(struct loop_program *l, struct value *values, void *scratch)
     }
     for (int i = 0; i < l->n_tails; i++)
         if (l->tails[i].kind == TAIL_ALL)
-            memset(l->state.lanes[i], 0, sizeof(l->state.lanes[i]));
+            l->state.sums[i] = (struct lane_sums){0};
     if (l->has_gemm)
         open_product(l);
 }
@@ -323,7 +323,7 @@ void loop_close(struct loop_program *l)
         const size_t n = t->kind == TAIL_ALL ? 1 : t->period;
 
         if (t->kind == TAIL_ALL)
-            y[0] = loop_sum_finish(l->state.lanes[t->same >= 0 ? t->same : i]);
+            y[0] = loop_sum_finish(&l->state.sums[t->same >= 0 ? t->same : i], l->total);
         for (size_t k = 0; t->divisor != 0.0f && k < n; k++)
             y[k] /= t->divisor;
     }

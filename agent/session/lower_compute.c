@@ -357,8 +357,8 @@ int lower_compute(struct lowering *l, struct node *n, const struct kernel *row)
         n->transpose_a = (int)attr_int(n->op, "transpose_a");
         n->transpose_b = (int)attr_int(n->op, "transpose_b");
     }
-    /* L2Loss: its squares may be computed along with its operand */
-    else if (n->call == kern_half_sum)
+    /* L2Loss, EuclideanNorm: the squares may be computed along with the operand */
+    else if (n->call == kern_half_sum || n->call == kern_root_sum)
         rc = lower_square(l, n->op, n->in[0], &n->in[0]);
     else if (n->call == kern_slice)
         join_slices(l, n);

@@ -143,9 +143,9 @@ struct loop_tail { /* computes the sum or mean of one of the args along with the
 struct loop_state {
     struct value *values;
     char *scratch;
-    char **at;                 /* address of each arg in the current block */
-    float (*lanes)[SUM_LANES]; /* partial sums of each tail of kind TAIL_ALL */
-    struct dense gemm;         /* the product with pointers, to row 0 */
+    char **at;              /* address of each arg in the current block */
+    struct lane_sums *sums; /* of each tail of kind TAIL_ALL */
+    struct dense gemm;      /* the product with pointers, to row 0 */
 };
 
 /* A loop. For each chunk of rows, computes the product; for each block of the chunk, runs the

@@ -734,7 +734,7 @@ static void make_state(struct arena *arena, struct loop_program *l)
     struct loop_state *s = &l->state;
 
     s->at = ARENA_ARRAY(arena, char *, l->n_args + 1);
-    s->lanes = arena_alloc(arena, sizeof(*s->lanes) * (size_t)(l->n_tails + 1));
+    s->sums = arena_alloc(arena, sizeof(*s->sums) * (size_t)(l->n_tails + 1));
 }
 
 static struct loop_notes *notes_of(struct plan *p)

@@ -18,8 +18,19 @@
  *        and of deterministic policies that do not explore. Only external environments have
  *        such boxes; the one of the particle worlds is -1 to 1. And in graphs that others built
  *        (algorithm: graph), what a control dependency puts after a write to a reference
- *        variable sees the new value (agent/session/uses.h). */
-#define NUMERICS_VERSION 2
+ *        variable sees the new value (agent/session/uses.h).
+ *     3  float32 sums of more than SUM_BLOCK elements, over all of a tensor or along its rows, and
+ *        softmaxes of more than SUM_CHAIN add the sums of blocks and chains; they were chains of
+ *        any length. The operation EuclideanNorm adds squares as Sum does, not in one chain. */
+#define NUMERICS_VERSION 3
+
+/* A float32 sum over all elements of a tensor, or along its rows, adds element i to number
+ * i % SUM_LANES, and at most SUM_CHAIN elements to each number, so that rounding errors stay small:
+ * a longer one is the sum of the sums of blocks, in order. That of a softmax adds to one number, in
+ * chains of SUM_CHAIN. For sums over other axes see agent/ops/reduce.c. */
+#define SUM_CHAIN 8192
+#define SUM_LANES 32
+#define SUM_BLOCK (SUM_LANES * SUM_CHAIN) /* elements */
 
 enum numerics { NUMERICS_PORTABLE, NUMERICS_NATIVE };
 

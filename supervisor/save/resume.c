@@ -3,6 +3,7 @@
 #include "common/config/algorithms.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
 #include "common/text/scan.h"
 #include "supervisor/save/retention.h"
 
@@ -227,12 +228,80 @@ int resume_is_same_build(const struct resume *r, const char *build_id)
     return is_text(resume_section(r, SECTION_BUILD_ID), build_id);
 }
 
-/* Whether this run has the same bytes with that version (numerics.h). */
-static int has_same_bytes(int version, const struct run_config *c)
+/* An episode's rows where only the environment ends it; few are longer. */
+enum { LONG_EPISODE = 8192 };
+
+/* Whether a sum over the rows of one of the agent's updates may have more than SUM_BLOCK terms.
+ * Losses of single transitions may also be summed over an action (MADDPG's penalty), which has no
+ * more elements than the widest layer. */
+static int has_large_updates(const struct run_config *c, size_t agent, int64_t widest)
 {
-    return version == NUMERICS_VERSION ||
-           (version == 1 && !env_config_is_external(&c->env) &&
-            !run_config_trains_graphs(c));
+    const struct agent_config *a = &c->agents[agent];
+    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct experience_config x = run_config_experience(c, agent);
+
+    if (info->without_env) /* a client sends the rows, in one message */
+        return a->observation + a->action <
+               (int64_t)(FRAME_MAX_BYTES / sizeof(float) / SUM_BLOCK);
+    if (info->fixed)
+        return 0;
+    switch (algorithm_rows(a)) {
+    case ROWS_WINDOW:
+        return x.update_every > SUM_BLOCK;
+    case ROWS_EPISODES:
+        return x.batch_size >
+               SUM_BLOCK / (c->env.max_steps > 0 ? c->env.max_steps : LONG_EPISODE);
+    default:
+        return x.batch_size > SUM_BLOCK / widest;
+    }
+}
+
+static int reaches_2(const struct resume *r, const struct run_config *c)
+{
+    (void)r;
+    return env_config_is_external(&c->env) || run_config_trains_graphs(c);
+}
+
+/* Sums over variables, such as the norm of a gradient; softmaxes of a layer's outputs; sums over
+ * a batch; anything in a graph that others built, whose tensors of observations and actions the
+ * configuration names, or which clients run. */
+static int reaches_3(const struct resume *r, const struct run_config *c)
+{
+    int64_t widest = 1;
+
+    for (size_t i = 0; i < r->n_blocks; i++) {
+        const struct block_table *t = &r->blocks[i].section.table;
+
+        for (size_t k = 0; k < t->n; k++) {
+            const struct shape *s = &t->variables[k].shape;
+            const int64_t width = s->rank > 0 ? s->dim[s->rank - 1] : 1;
+
+            widest = width > widest ? width : widest;
+            if (shape_elements(s) > SUM_BLOCK)
+                return 1;
+        }
+    }
+    if (widest > SUM_CHAIN || run_config_trains_graphs(c))
+        return 1;
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (c->agents[i].settings.observation != NULL || has_large_updates(c, i, widest))
+            return 1;
+    return 0;
+}
+
+/* By version: whether what it changed (numerics.h) may change bytes of this run. */
+static int (*const reaches[])(const struct resume *r, const struct run_config *c) = {
+    [2] = reaches_2, [3] = reaches_3};
+_Static_assert(sizeof(reaches) / sizeof(reaches[0]) == NUMERICS_VERSION + 1,
+               "every version has a row");
+
+static int has_same_bytes(int version, const struct resume *r, const struct run_config *c)
+{
+    if (version < 1 || version > NUMERICS_VERSION)
+        return 0;
+    while (version < NUMERICS_VERSION && !reaches[version + 1](r, c))
+        version++;
+    return version == NUMERICS_VERSION;
 }
 
 int resume_check_numerics(const struct resume *r, const struct run_config *c,
@@ -252,7 +321,7 @@ int resume_check_numerics(const struct resume *r, const struct run_config *c,
                    (const char *)s->data);
     if (sscanf(text, "%15s %d", name, &version) != 2 || numerics_find(&mode, name) < 0)
         version = 0; /* not a version of any build: they count from 1 */
-    if (!has_same_bytes(version, c))
+    if (!has_same_bytes(version, r, c))
         return err_set(err, ERR_CONFIG,
                        "the numerics version was %d, now it is %d (--anyway continues)",
                        version, NUMERICS_VERSION);

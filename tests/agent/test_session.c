@@ -1,5 +1,8 @@
+#include "common/mem/xmalloc.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
+
+#include <stdlib.h>
 
 static const struct shape scalar = {0};
 
@@ -719,6 +722,54 @@ START_TEST(results_do_not_replace_what_later_chunks_read)
 }
 END_TEST
 
+/* Sums of four million squares, from products in chunks, from a loop and from memory, have the same
+ * bits, and are close; in one chain a lane they are off by 2e-5. */
+START_TEST(long_sums_are_close_and_the_same)
+{
+    enum { MANY = 1 << 17, WIDTH = 33 };
+    float *x = xmalloc(sizeof(*x) * MANY * WIDTH), unit[WIDTH * WIDTH] = {0};
+    const int64_t n = MANY * WIDTH;
+    uint32_t state = 1;
+    double want = 0;
+    struct bed b;
+
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = (float)(state >> 8) * 0x1p-24f;
+        want += (double)x[i] * (double)x[i];
+    }
+    for (int i = 0; i < WIDTH; i++)
+        unit[i * WIDTH + i] = 1;
+    bed_init(&b);
+    struct output in = bed_input(&b, SHAPE(-1, WIDTH), x, SHAPE(MANY, WIDTH));
+    struct output one = bed_input(&b, SHAPE(WIDTH, WIDTH), unit, SHAPE(WIDTH, WIDTH));
+    struct output squares = unary(b.g, "Square", in, NULL);
+    struct output y = unary(b.g, "Square", matmul(b.g, in, one, 0, 0, NULL), NULL);
+    struct output both[2] = {reduce(b.g, "Sum", squares, NULL, 0, 0, NULL), squares};
+    struct tensor out[2] = {TENSOR_NONE, TENSOR_NONE};
+    const float sum = bed_scalar(&b, both[0]);
+
+    ck_assert_double_lt(fabs((double)sum / want - 1), 1e-6);
+    ck_assert_float_eq(bed_scalar(&b, reduce(b.g, "Sum", y, NULL, 0, 0, NULL)), sum);
+    ck_assert_float_eq(bed_scalar(&b, unary(b.g, "L2Loss", in, NULL)), sum / 2);
+    ck_assert_float_eq(bed_scalar(&b, reduce(b.g, "Mean", squares, NULL, 0, 0, NULL)),
+                       sum / (float)n);
+    ck_assert_float_eq(bed_scalar(&b, reduce(b.g, "EuclideanNorm", in, NULL, 0, 0, NULL)),
+                       sqrtf(sum));
+    struct run_args args = bed_args(&b);
+    args.fetches = both;
+    args.n_fetches = 2;
+    ck_assert_msg(session_run(b.s, &args, out, &b.err) == 0, "%s", b.err.msg);
+    ck_assert_float_eq(tensor_f32(&out[0])[0], sum);
+    b.feeds[b.n_feeds++] = (struct feed){squares, out[1]};
+    ck_assert_float_eq(bed_scalar(&b, both[0]), sum);
+    for (int i = 0; i < 2; i++)
+        tensor_free(&out[i]);
+    bed_done(&b);
+    free(x);
+}
+END_TEST
+
 /* One side of `x if pred else x`. */
 static struct output side(struct graph *g, struct output x, struct output pred, int taken)
 {
@@ -1006,6 +1057,7 @@ static Suite *make_suite(void)
         a_tap_sees_what_a_run_computes,
         patterns_go_on_from_chunk_to_chunk,
         results_do_not_replace_what_later_chunks_read,
+        long_sums_are_close_and_the_same,
         a_branch_may_change_what_decides,
         a_branch_may_change_the_flag_that_decides,
         a_fed_variable_is_only_read,

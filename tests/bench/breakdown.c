@@ -215,8 +215,8 @@ const struct kern_loops *__wrap_kern_loops(void);
 TIMED(dense, (const struct dense *d), (d), PRODUCTS)
 TIMED(transpose, (float *dst, const float *src, int64_t n, int64_t k, int64_t ld),
       (dst, src, n, k, ld), TURN)
-TIMED(sum_lanes, (float *lanes, const float *x, size_t start, size_t n),
-      (lanes, x, start, n), SUMS)
+TIMED(sum_lanes, (struct lane_sums * sums, const float *x, size_t start, size_t n),
+      (sums, x, start, n), SUMS)
 TIMED(sum_columns, (float *acc, const float *x, size_t start, size_t n, size_t period),
       (acc, x, start, n, period), SUMS)
 TIMED(sum_rows, (float *dst, const float *x, size_t rows, size_t n), (dst, x, rows, n),

@@ -112,7 +112,7 @@ def test_facts_are_json_when_asked(w):
     fact = json.loads(w.brood("version", "--json")[0])
     assert {"version", "binary", "agent_binary", "build_id", "blas",
             "protocol", "numerics", "kernels", "containment", "confinement"} == set(fact)
-    assert fact["numerics"] == 2 and fact["kernels"] in ("portable", "neon", "avx2",
+    assert fact["numerics"] == 3 and fact["kernels"] in ("portable", "neon", "avx2",
                                                          "avx512")
     assert re.fullmatch("[0-9a-f]{40}", fact["build_id"])
     assert any(e["id"] == "simple_spread"

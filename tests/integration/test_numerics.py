@@ -51,7 +51,7 @@ def test_a_portable_run_goes_on_with_another_build_and_cpu(w):
               "another build and another CPU continue"))
     calm = calm_run(w, "calm", end)
     for name, moved, program, says in cases:
-        says += " exactly: numerics 2"
+        says += " exactly: numerics 3"
         _, err = w.brood("resume", moved, *until(end), program=program)
         assert err.count(says) == 1, (name, err)
         found, = events(moved, "exact")
@@ -96,7 +96,7 @@ def test_other_numerics_are_refused_unless_anyway(w):
     older = copy(run, "older")
     change_every(older, b"numerics", lambda text: text[:-1] + b"0")
     _, err = resume(w, older, code=2)
-    assert "the numerics version was 0, now it is 2 (--anyway continues)" in err, err
+    assert "the numerics version was 0, now it is 3 (--anyway continues)" in err, err
     _, err = resume(w, older, "--anyway", *until(end))
     assert "continues exactly" not in err and not w.status(older)["exact"], err
     unknown = copy(run, "unknown")  # as builds wrote it that had none
@@ -105,6 +105,28 @@ def test_other_numerics_are_refused_unless_anyway(w):
         rename_section(state, b"numerics", b"numbers!")
     _, err = resume(w, unknown, code=2)
     assert "from before numerics versions" in err, err
+
+
+def test_an_older_version_goes_on_where_its_changes_do_not_reach(w):
+    run, end = killed_run(w, "run")
+    path = config(w, steps=harness.FOREVER)
+    path.write_text(path.read_text().replace("actor: {hidden: [16, 16]}",
+                                             "actor: {hidden: [513, 512]}"))
+    wide, wide_end = killed_run(w, "wide", path=path)
+    for r in (run, wide):
+        change_every(r, b"numerics", lambda text: text[:-1] + b"2")
+    program = other_build(w)
+    _, err = w.brood("resume", run, *until(end), program=program)
+    assert "another build continues exactly: numerics 3" in err and w.status(run)["exact"], err
+    harness.assert_same_files(without_build(calm_run(w, "calm", end)),
+                              without_build(outcome(run, end)))
+    # The norm of a gradient is a sum of 513 x 512 squares.
+    before = len(events(wide, "resume"))
+    _, err = w.brood("resume", wide, code=2, program=program)
+    assert "the numerics version was 2, now it is 3 (--anyway continues)" in err, err
+    assert len(events(wide, "resume")) == before and w.status(wide)["exact"]
+    _, err = w.brood("resume", wide, "--anyway", *until(wide_end), program=program)
+    assert "continues exactly" not in err and not w.status(wide)["exact"], err
 
 
 def rename_section(path, was, name):
@@ -133,7 +155,7 @@ def test_it_is_told_of_live_runs_and_of_those_that_are_over(w):
     assert "this kind of machine" not in w.brood("status", "live")[0]
     text = (live / "provenance").read_text()
     kernels = json.loads(w.brood("version", "--json")[0])["kernels"]
-    assert f"\nnumerics: portable, version 2\nkernels: {kernels}\n" in text, text
+    assert f"\nnumerics: portable, version 3\nkernels: {kernels}\n" in text, text
 
 
 def test_kernels_can_be_forced_down_and_never_up(w):
@@ -198,7 +220,7 @@ def test_an_op_of_libm_marks_the_run(w):
     assert "numeric fingerprint" in err, err
     other = copy(run, "other-build")  # whose own kernels are the same
     _, err = w.brood("resume", other, *until(end), program=other_build(w))
-    assert "another build continues exactly: numerics 2" in err, err
+    assert "another build continues exactly: numerics 3" in err, err
 
 
 if __name__ == "__main__":

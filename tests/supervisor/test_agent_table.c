@@ -473,7 +473,7 @@ static const struct {
 } impostors[] = {
     {"build", "it is build build-2, but the first process of the run was build build-1"},
     {"fingerprint", "fingerprint is f00d"},
-    {"numerics", "it is of numerics version 3, the supervisor of 2"},
+    {"numerics", "it is of numerics version 4, the supervisor of 3"},
     {"other", "not reproducible: its response to configure"},
 };
 

@@ -607,7 +607,7 @@ START_TEST(test_provenance)
     ck_assert_msg(strncmp(text, "command: brood run 'it'\\''s.yaml'\n", 34) == 0, "%s",
                   text);
     ck_assert_ptr_nonnull(strstr(text, "\nagent build id: beef\n"));
-    ck_assert_ptr_nonnull(strstr(text, "\nnumerics: native, version 2\nkernels: "));
+    ck_assert_ptr_nonnull(strstr(text, "\nnumerics: native, version 3\nkernels: "));
     ck_assert_ptr_nonnull(strstr(text, "\nlibuv: 1."));
     ck_assert_ptr_nonnull(strstr(text, "\nlibyaml: 0."));
     ck_assert_ptr_nonnull(strstr(text, "\nmsgpack-c: "));
