@@ -167,8 +167,8 @@ static float sum_of_blocks(const float *x, size_t n)
 START_TEST(long_sums_do_not_depend_on_the_cut)
 {
     static const size_t lengths[] = {SUM_BLOCK - 1, SUM_BLOCK, SUM_BLOCK + 1,
-                                     3 * SUM_BLOCK, LONG};
-    static const size_t cuts[] = {1, 512, SUM_BLOCK - 1, SUM_BLOCK, SUM_BLOCK + 33};
+                                     3 * SUM_BLOCK, 3 * SUM_BLOCK + 5};
+    static const size_t cuts[] = {999, 4096, SUM_BLOCK - 1, SUM_BLOCK, SUM_BLOCK + 33};
     float *x = long_row(), got;
 
     for (size_t l = 0; l < sizeof(lengths) / sizeof(lengths[0]); l++) {
