@@ -237,7 +237,7 @@ enum { LONG_EPISODE = 8192 };
 static int has_large_updates(const struct run_config *c, size_t agent, int64_t widest)
 {
     const struct agent_config *a = &c->agents[agent];
-    const struct algorithm_info *info = algorithm_find(a->algorithm);
+    const struct algorithm_info *info = algorithm_of(a);
     const struct experience_config x = run_config_experience(c, agent);
 
     if (info->without_env) /* a client sends the rows, in one message */
@@ -263,8 +263,7 @@ static int reaches_2(const struct resume *r, const struct run_config *c)
 }
 
 /* Sums over variables, such as the norm of a gradient; softmaxes of a layer's outputs; sums over
- * a batch; anything in a graph that others built, whose tensors of observations and actions the
- * configuration names, or which clients run. */
+ * a batch; anything in a graph that a checkpoint brings, which others may have built. */
 static int reaches_3(const struct resume *r, const struct run_config *c)
 {
     int64_t widest = 1;
@@ -284,7 +283,7 @@ static int reaches_3(const struct resume *r, const struct run_config *c)
     if (widest > SUM_CHAIN || run_config_trains_graphs(c))
         return 1;
     for (size_t i = 0; i < c->n_agents; i++)
-        if (c->agents[i].settings.observation != NULL || has_large_updates(c, i, widest))
+        if (algorithm_brings_graph(&c->agents[i]) || has_large_updates(c, i, widest))
             return 1;
     return 0;
 }

@@ -318,8 +318,8 @@ static const struct {
     {"portable 2", 0, {.algorithm = "graph"}},
     {"portable 1", 0, {.algorithm = "graph"}},
     /* a graph that others built */
-    {"portable 3", 1, {.algorithm = "frozen", .settings.observation = "x:0"}},
-    {"portable 2", 0, {.algorithm = "frozen", .settings.observation = "x:0"}},
+    {"portable 3", 1, {.algorithm = "frozen"}},
+    {"portable 2", 0, {.algorithm = "frozen"}},
     /* rows of an update times the widest layer's outputs */
     {"portable 2", 1, {.algorithm = "maddpg", .experience.batch_size = 65536}},
     {"portable 2", 0, {.algorithm = "maddpg", .experience.batch_size = 65537}},
