@@ -31,6 +31,7 @@ enum {
     ALGORITHM_MAX_SETTINGS = 64,
     ALGORITHM_MAX_DEFAULTS = 64,
     ALGORITHM_MAX_ENVS = 64,
+    ALGORITHM_MAX_IDENTITY = 1024,
 };
 
 struct algorithm_info {
@@ -55,6 +56,9 @@ struct algorithm_info {
         const char *key;
         double above;
     } * episodes_if;
+    /* Of a program: what its bits depend on, a line each ("numpy 1.24.2", "dqn.py 5f0c..."),
+     * NULL-terminated; NULL: it does not say. */
+    const char *const *identity;
     int is_default;   /* what `algorithm` is if it is not given */
     int own_critic;   /* its critic sees only its own agent */
     int without_env;  /* has no policy; for env.id none only */

@@ -19,12 +19,12 @@ enum {
 
 _Static_assert(sizeof(enum optimizer_type) == sizeof(int), "enums are read as int");
 
-const char *const field_flag_names[17] = {
+const char *const field_flag_names[18] = {
     [3] = "variables",   [7] = "own_rows",          [8] = "symmetry",
     [9] = "units",       [10] = "box_only",         [11] = "repeats",
     [12] = "parts",      [13] = "central",          [14] = "targets",
-    [15] = "checkpoint", [16] = "checkpoint_agent", [0] = "above_min",
-    [1] = "skip_zero",   [4] = "ends_at_min",
+    [15] = "checkpoint", [16] = "checkpoint_agent", [17] = "foreign",
+    [0] = "above_min",   [1] = "skip_zero",         [4] = "ends_at_min",
 };
 
 int field_is_unset(double v)

@@ -66,9 +66,10 @@ enum field_flags {
     FIELD_TARGETS = 1 << 14,  /* the central process computes targets with it */
     FIELD_CHECKPOINT = 1 << 15, /* FIELD_TEXT: the checkpoint that brings the graph */
     FIELD_CHECKPOINT_AGENT = 1 << 16, /* FIELD_NAME: whose of that run */
+    FIELD_FOREIGN = 1 << 17, /* FIELD_TEXT: given if that graph is not one of brood's */
 };
 /* Names of the flags that a description may give a setting, by bit; NULL: other flags. */
-extern const char *const field_flag_names[17];
+extern const char *const field_flag_names[18];
 
 /* What a change of the value needs in a live run. */
 enum field_change {

@@ -134,7 +134,7 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
         if (*fact_of(a, i))
             is[n++] = facts[i].name;
     is[n] = NULL;
-    msg_map(o, 10u + (a->envs != NULL));
+    msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL));
     msg_put_str(o, "name", a->name);
     msg_put_str(o, "summary", a->summary);
     msg_put_str(o, "stages", a->stages);
@@ -149,6 +149,8 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
         put_texts(o, "envs", a->envs);
     msg_put_str(o, "rows", rows_kind_names[a->rows]);
     put_bounds(o, a->episodes_if);
+    if (a->identity != NULL)
+        put_texts(o, "identity", a->identity);
     put_texts(o, "is", is);
 }
 
@@ -188,7 +190,7 @@ static int take_key(const struct reading *r, const msgpack_object *o, const char
 
 /* *ret: the texts, NULL-terminated; NULL if the key is absent. */
 static int take_texts(const struct reading *r, const msgpack_object *map, const char *key,
-                      const char *const **ret)
+                      uint32_t max, const char *const **ret)
 {
     const msgpack_object *list = NULL;
     const char **texts;
@@ -196,8 +198,8 @@ static int take_texts(const struct reading *r, const msgpack_object *map, const 
 
     if (rc < 0 || list == NULL)
         return rc;
-    if (list->via.array.size > NAMES_MAX)
-        return err_set(r->err, ERR_LIMIT, "%s: more than %d", key, NAMES_MAX);
+    if (list->via.array.size > max)
+        return err_set(r->err, ERR_LIMIT, "%s: more than %u", key, max);
     texts = ARENA_ARRAY(r->arena, const char *, list->via.array.size + 1u);
     for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++)
         rc = take_line(r, &list->via.array.ptr[i], key, &texts[i]);
@@ -223,7 +225,7 @@ static int take_choice(const struct reading *r, const msgpack_object *map,
 static int take_flags(const struct reading *r, const msgpack_object *map, unsigned *ret)
 {
     const char *const *flags = NULL;
-    int rc = take_texts(r, map, "flags", &flags);
+    int rc = take_texts(r, map, "flags", NAMES_MAX, &flags);
 
     for (size_t i = 0; rc == 0 && flags != NULL && flags[i] != NULL; i++) {
         const size_t n = sizeof(field_flag_names) / sizeof(field_flag_names[0]);
@@ -243,7 +245,7 @@ static int take_flags(const struct reading *r, const msgpack_object *map, unsign
  * the size that FIELD_SKIP_ZERO implies, and the supervisor a text or a choice. */
 static int flags_fit(const struct field *f)
 {
-    const unsigned texts = FIELD_CHECKPOINT | FIELD_CHECKPOINT_AGENT;
+    const unsigned texts = FIELD_CHECKPOINT | FIELD_CHECKPOINT_AGENT | FIELD_FOREIGN;
     const unsigned choices = FIELD_SYMMETRY | FIELD_BOX_ONLY;
 
     if (f->flags & texts && !schema_is_text(f))
@@ -295,7 +297,7 @@ static int take_setting(const struct reading *r, const msgpack_object *map,
     if (rc == 0)
         rc = msg_get_f64(map, "max", &ret->max, r->err);
     if (rc == 0)
-        rc = take_texts(r, map, "names", &ret->names);
+        rc = take_texts(r, map, "names", NAMES_MAX, &ret->names);
     if (rc == 0 && msg_get(map, "default") != NULL)
         rc = take_line(r, msg_get(map, "default"), ret->key, &ret->default_text);
     if (rc < 0)
@@ -408,7 +410,7 @@ static int take_bounds(const struct reading *r, const msgpack_object *map)
 static int take_facts(const struct reading *r, const msgpack_object *map)
 {
     const char *const *is = NULL;
-    int rc = take_texts(r, map, "is", &is);
+    int rc = take_texts(r, map, "is", NAMES_MAX, &is);
 
     for (size_t i = 0; rc == 0 && is != NULL && is[i] != NULL; i++) {
         size_t k = 0;
@@ -445,7 +447,9 @@ int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
     if (rc == 0)
         rc = take_defaults(&r, map);
     if (rc == 0)
-        rc = take_texts(&r, map, "envs", &ret->envs);
+        rc = take_texts(&r, map, "envs", ALGORITHM_MAX_ENVS, &ret->envs);
+    if (rc == 0)
+        rc = take_texts(&r, map, "identity", ALGORITHM_MAX_IDENTITY, &ret->identity);
     if (rc == 0)
         rc = take_choice(&r, map, "rows", rows_kind_names, &rows);
     if (rc == 0 && rows < 0)

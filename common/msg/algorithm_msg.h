@@ -9,6 +9,7 @@
  *   envs         [id, ...]       if it works in these only
  *   rows         transitions, episodes or window
  *   episodes_if  {key: number}   it learns from whole episodes if a setting is above
+ *   identity      [text, ...]     what its bits depend on, if it says so
  *   is            [default, own_critic, without_env, fixed, central, team_reward, shares,
  *                 keeps_window]  those that are true
  *

@@ -140,3 +140,62 @@ int describe_program(void *ctx, struct agent_config *a, struct arena *arena,
     a->program = arena_strdup(arena, p->hash);
     return rc;
 }
+
+/* ---- whether a program is still the same ---- */
+
+static const char *line_of(const struct algorithm_info *a, size_t i)
+{
+    size_t k = 0;
+
+    while (a->identity != NULL && k < i && a->identity[k] != NULL)
+        k++;
+    return a->identity != NULL && a->identity[k] != NULL ? a->identity[k] : "nothing";
+}
+
+/* Fails with the first difference. Settings that are gone count before what bits depend on. */
+static int refuse_other(const struct agent_config *was, const struct algorithm_info *is,
+                        struct err *err)
+{
+    const struct algorithm_info *before = was->settings.of;
+    size_t i = 0;
+
+    for (size_t k = 0; k < before->settings.n; k++) {
+        const struct field *f = &before->settings.fields[k];
+
+        if (schema_counterpart(&before->settings, f, &is->settings) == NULL)
+            return err_set(
+                err, ERR_CONFIG,
+                "the program of %s has no setting %s any more, or another kind "
+                "of it (--anyway continues)",
+                was->name, f->key);
+    }
+    while (strcmp(line_of(before, i), line_of(is, i)) == 0 &&
+           strcmp(line_of(is, i), "nothing") != 0)
+        i++;
+    return err_set(
+        err, ERR_CONFIG,
+        "the program of %s is not what the run began with: it had '%.100s', now "
+        "it has '%.100s' (--anyway continues)",
+        was->name, line_of(before, i), line_of(is, i));
+}
+
+int describe_check_same(const struct run_config *c, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
+        struct agent_config a = c->agents[i];
+        const struct algorithm_info *is;
+
+        if (a.command == NULL)
+            continue;
+        rc = describe_program(NULL, &a, &arena, &is, err);
+        if (rc == 0 && strcmp(a.program, c->agents[i].program) != 0)
+            rc = refuse_other(&c->agents[i], is, err);
+        else if (rc < 0)
+            (void)err_wrap(err, "agent %s", a.name);
+    }
+    arena_done(&arena);
+    return rc;
+}

@@ -15,4 +15,8 @@
 int describe_program(void *ctx, struct agent_config *a, struct arena *arena,
                      const struct algorithm_info **ret, struct err *err);
 
+/* Asks the programs of a run again. ERR_CONFIG: one is not what the run keeps, and in what it
+ * differs first ("--anyway continues"). */
+int describe_check_same(const struct run_config *c, struct err *err);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "common/io/tree.h"
 #include "common/log/log.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/watcher.h"
 #include "supervisor/env/env.h"
 #include "supervisor/run/resume_config.h"
@@ -230,6 +231,8 @@ static int train_from(const struct cli *cli, struct training_args *args,
                               from->saved != NULL ? from->saved : from->wanted,
                               args->binaries->build_id, &err),
         &err);
+    if (code == 0)
+        code = refuse_or_report(cli, args, describe_check_same(from->wanted, &err), &err);
     if (code == 0)
         code = find_config(cli, args, from, unreadable, &begin);
     if (code == 0)

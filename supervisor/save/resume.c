@@ -263,7 +263,7 @@ static int reaches_2(const struct resume *r, const struct run_config *c)
 }
 
 /* Sums over variables, such as the norm of a gradient; softmaxes of a layer's outputs; sums over
- * a batch; anything in a graph that a checkpoint brings, which others may have built. */
+ * a batch; anything in a graph that others built. */
 static int reaches_3(const struct resume *r, const struct run_config *c)
 {
     int64_t widest = 1;
@@ -283,7 +283,8 @@ static int reaches_3(const struct resume *r, const struct run_config *c)
     if (widest > SUM_CHAIN || run_config_trains_graphs(c))
         return 1;
     for (size_t i = 0; i < c->n_agents; i++)
-        if (algorithm_brings_graph(&c->agents[i]) || has_large_updates(c, i, widest))
+        if (agent_setting_text(&c->agents[i], FIELD_FOREIGN) != NULL ||
+            has_large_updates(c, i, widest))
             return 1;
     return 0;
 }

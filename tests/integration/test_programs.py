@@ -114,6 +114,17 @@ def test_a_run_is_resumed_from_what_it_keeps(w):
     assert "what the program is, is not known here" in err, err
 
 
+def test_a_changed_program_continues_only_anyway(w):
+    w.brood("run", program(w), "--name", "changed", "--until", "1000", code=None)
+    with open(w.path / "agents" / "plain_program.py", "a", encoding="ascii") as f:
+        f.write("# another line\n")
+    _, err = w.brood("resume", "changed", code=2)
+    assert "the program of agent_0 is not what the run began with" in err, err
+    assert "plain_program.py" in err and "--anyway" in err, err
+    w.brood("resume", "changed", "--anyway")
+    assert "event=inexact" in (w.run_dir("changed") / "journal").read_text()
+
+
 def test_programs_play_beside_other_agents(w):
     config = program(w)
     w.brood("run", config, "--name", "mixed", "--set", "agents.agent_0={algorithm: ddpg, command: ~}",

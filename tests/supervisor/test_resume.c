@@ -1,4 +1,6 @@
 /* Finding the checkpoint to resume from, whatever happened to the files. */
+#include "common/config/algorithms.h"
+#include "common/config/run_schema.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
@@ -310,6 +312,7 @@ static const struct {
     int same;
     struct agent_config agent;
     int64_t max_steps;
+    const char *observation; /* the setting of frozen policies from elsewhere */
 } reach_cases[] = {
     {"portable 1", 1, {.algorithm = "maddpg"}},
     {"portable 1", 1, {.algorithm = "frozen"}},
@@ -318,8 +321,8 @@ static const struct {
     {"portable 2", 0, {.algorithm = "graph"}},
     {"portable 1", 0, {.algorithm = "graph"}},
     /* a graph that others built */
-    {"portable 3", 1, {.algorithm = "frozen"}},
-    {"portable 2", 0, {.algorithm = "frozen"}},
+    {"portable 3", 1, {.algorithm = "frozen"}, .observation = "x:0"},
+    {"portable 2", 0, {.algorithm = "frozen"}, .observation = "x:0"},
     /* rows of an update times the widest layer's outputs */
     {"portable 2", 1, {.algorithm = "maddpg", .experience.batch_size = 65536}},
     {"portable 2", 0, {.algorithm = "maddpg", .experience.batch_size = 65537}},
@@ -360,8 +363,17 @@ START_TEST(test_numerics_reach)
     struct agent_config agent = reach_cases[_i].agent;
     const struct run_config config = {
         .agents = &agent, .n_agents = 1, .env.max_steps = reach_cases[_i].max_steps};
+    struct arena arena = ARENA_ZERO;
+    struct schema_place at;
 
+    agent_section_take(&agent, &arena);
+    if (reach_cases[_i].observation != NULL) {
+        ck_assert_int_eq(
+            schema_locate(&agent_schema, "settings.observation", &agent, &at), 0);
+        schema_put_text(&at, reach_cases[_i].observation, &arena);
+    }
     ck_assert_int_eq(is_same(reach_cases[_i].numerics, &config), reach_cases[_i].same);
+    arena_done(&arena);
 }
 END_TEST
 

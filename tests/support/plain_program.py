@@ -20,6 +20,7 @@ FAULT = os.environ.get("FAULT", "")
 DESCRIPTION = {
     "name": "plain", "summary": "adds up the numbers of rows", "use": "tests", "source": __file__,
     "stages": "learn(all, writes)", "rows": "transitions", "defaults": {"discount": "0.5"}, "is": [],
+    "identity": [f"plain_program.py {zlib.crc32(open(__file__, 'rb').read())}"],
     "settings": [
         {"key": "step", "type": "schedule", "doc": "what a row adds", "default": "0.25", "min": 0.0,
          "max": 1.0, "change": "setting", "flags": []},

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from .errors import Error, one_line
+from .identity import identity
 from .protocol import VERSION
 from .settings import MAX_TEXT_BYTES, declared, live_keys
 from .stages import Rows, stages_of
@@ -61,4 +62,5 @@ def describe(cls: type) -> dict[str, Any]:
         "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
         "stages": " > ".join(s.text() for s in stages),
         "settings": [s.described(k in live) for k, s in own.items()],
-        "defaults": {}, "rows": a.rows.kind, "is": [] if stages else ["fixed"]}]}
+        "defaults": {}, "rows": a.rows.kind, "is": [] if stages else ["fixed"],
+        "identity": identity()}]}
