@@ -264,7 +264,7 @@ def test_the_self_check_finds_what_a_kill_would_lose(w):
         "replaced": "agent_0/net/weight was replaced by another tensor",
         "replaced state": "agent_0/opt/net/weight/exp_avg was replaced by another tensor",
         "rate": f"{learn}, request 2, {again} agent_0/net/weight; "
-                "self.opt.param_groups[0]['lr'] is 0.00081, in the fresh object 0.0009",
+                "self.opt.param_groups[0]['lr'] is 0.00081",
         "decay": f"{learn}, request 2, {again} agent_0/net/weight; self.n is 2",
         "entropy": f"{learn}, request 1, {again} agent_0/net/bias; no attribute differs",
         "mode": None,  # each request sets it

@@ -18,23 +18,35 @@ from .errors import Error
 if TYPE_CHECKING:
     from .agent import Act as Act, Agent as Agent
     from .batch import Batch as Batch
+    from .client import Run as Run, attach as attach, bridged as bridged, launch as launch
+    from .client import program as program, runs as runs
     from .context import Context as Context
+    from .environments import Box as Box, Discrete as Discrete, Env as Env
+    from .environments import MultiDiscrete as MultiDiscrete
     from .players import Player as Player, Space as Space
+    from .policies import Policy as Policy, load_policies as load_policies
+    from .policies import load_policy as load_policy, play as play
     from .process import main as main
     from .settings import Schedule as Schedule, setting as setting
     from .stages import Rows as Rows, episodes as episodes, stage as stage
     from .stages import transitions as transitions, window as window
 
-_AGENT = {"Act": "agent", "Agent": "agent", "Batch": "batch", "Context": "context",
-          "Player": "players", "Space": "players", "main": "process", "Schedule": "settings",
-          "setting": "settings", "Rows": "stages", "episodes": "stages", "stage": "stages",
-          "transitions": "stages", "window": "stages"}
+_NAMES = {
+    "agent": ("Act", "Agent"), "batch": ("Batch",),
+    "client": ("Run", "attach", "bridged", "launch", "program", "runs", "_text"),
+    "context": ("Context",), "environments": ("Box", "Discrete", "Env", "MultiDiscrete"),
+    "players": ("Player", "Space"),
+    "policies": ("Policy", "load_policies", "load_policy", "play"), "process": ("main",),
+    "settings": ("Schedule", "setting"),
+    "stages": ("Rows", "episodes", "stage", "transitions", "window"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = ["Error", *_AGENT]
+__all__ = ["Error", *(name for name in _MODULES if not name.startswith("_"))]
 
 
 def __getattr__(name: str) -> Any:
-    module = _AGENT.get(name)
+    module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
@@ -45,6 +57,10 @@ def __getattr__(name: str) -> Any:
         raise
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 _startup.watch()

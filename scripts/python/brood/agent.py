@@ -34,9 +34,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Mapping, Sequence
 
+from .arrays import Array
 from .errors import Error
 from .players import Player
-from .protocol import Array
 from .settings import Section
 from .stages import Rows, transitions
 

@@ -6,10 +6,11 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .arrays import Array, aligned
 from .errors import Error
 from .log import Log
 from .players import Player
-from .protocol import ROW_NONE, Array, aligned
+from .protocol import ROW_NONE
 
 # Columns whose last axis stays, even if it is 1 wide. Of all others, one of width 1 has none.
 _VECTORS = frozenset(("obs", "next_obs", "action", "allowed", "next_allowed"))

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arrays import Array
 from .errors import Error
-from .protocol import BFLOAT16, DTYPES, Array
+from .protocol import BFLOAT16, DTYPES
 
 ALIGN = 64
 VARIABLES = "variables"

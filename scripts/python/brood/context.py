@@ -7,7 +7,7 @@ from typing import Callable, Mapping, Sequence
 import numpy as np
 
 from . import draws
-from .protocol import Array
+from .arrays import Array
 from .settings import Values
 
 _Draw = Callable[[int, Sequence[int], Sequence[int], int], Array]

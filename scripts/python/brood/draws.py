@@ -17,7 +17,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .protocol import Array
+from .arrays import Array
 
 _M32, _M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _MUL0, _MUL1 = 0xD2511F53, 0xCD9E8D57

@@ -15,9 +15,10 @@ import os
 
 import numpy as np
 
+from .arrays import Array, aligned
 from .errors import Error
 from .memory import map_shared
-from .protocol import NUMPY_TYPES, Array, aligned
+from .protocol import NUMPY_TYPES
 
 _MAGIC = 0x31676F6C64726F62
 _VERSION = 1

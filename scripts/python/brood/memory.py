@@ -11,8 +11,8 @@ import os
 
 import numpy as np
 
+from .arrays import Array
 from .errors import Error
-from .protocol import Array
 
 _PROT_READ, _PROT_WRITE = 1, 2
 _MAP_SHARED, _MAP_NORESERVE = 0x01, 0x4000

@@ -17,8 +17,8 @@ from .describe import describe
 from .errors import CODES, Error, one_line
 from .memory import map_shared
 from .protocol import (EXIT_DONE, EXIT_NO_RESPAWN, EXIT_TRY_LATER, FD_BLOCK, FD_IN, FD_OUT,
-                       FD_REQUEST, NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map, pack,
-                       write_all)
+                       FD_REQUEST, NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map,
+                       pack, write_all)
 from .runtime import Runtime
 from .selfcheck import SelfCheck, place_of_method
 from .stages import stages_of

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping
 
 import msgpack  # type: ignore[import-untyped,unused-ignore]
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Array
 from .errors import Error, one_line
 
-Array = npt.NDArray[Any]
 Message = list[Any]
 Body = Mapping[str, Any]
 
@@ -43,16 +42,6 @@ DTYPES = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8"
 BFLOAT16 = 14  # which NumPy lacks: its bits are handled as uint16
 NUMPY_TYPES = {number: np.dtype(name) for name, number in DTYPES.items()}
 NUMPY_TYPES[BFLOAT16] = np.dtype("uint16")
-
-
-def aligned(shape: Sequence[int], dtype: npt.DTypeLike = np.float32) -> Array:
-    """An array, not initialised, that begins at a multiple of 64 bytes. Libraries may add in
-    another order at another alignment; so what a request computes with is always aligned."""
-    kind = np.dtype(dtype)
-    size = kind.itemsize * math.prod(shape)
-    raw = np.empty(size + 64, np.uint8)
-    at = -raw.ctypes.data % 64
-    return raw[at:at + size].view(kind).reshape(tuple(shape))
 
 
 def pack_tensor(x: Array, dtype: int = 0) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 import numpy as np
 
 from .agent import Act, Agent
+from .arrays import Array, aligned
 from .batch import Batch, column_names
 from .block import Block
 from .context import Context, Draws
@@ -20,8 +21,8 @@ from .describe import check_class
 from .errors import CODES, Error
 from .log import Log
 from .players import player_of
-from .protocol import (FD_LOG, MODES, Array, Body, Message, aligned, mapping, pack_tensor, tensor,
-                       unpack_tensor, whole)
+from .protocol import (FD_LOG, MODES, Body, Message, mapping, pack_tensor, tensor, unpack_tensor,
+                       whole)
 from .settings import Section, Values, frozen
 from .stages import Stage, stages_of
 
@@ -34,7 +35,8 @@ Send = Callable[[Message], None]
 def array_of(x: Any) -> Array:
     """Of NumPy's or torch's, or of numbers."""
     if hasattr(x, "detach"):
-        x = x.detach().cpu().numpy()
+        x = x.detach().cpu()
+        x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
     return np.asarray(x)
 
 

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import Array, aligned
 from .attributes import differences
 from .errors import Error, one_line
-from .protocol import Array, Body, aligned
+from .protocol import Body
 from .runtime import Runtime
 from .startup import place_of
 

@@ -23,9 +23,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .arrays import Array
 from .block import HYPERPARAMETERS, Block, Variable
 from .errors import Error, one_line
-from .protocol import Array, Body
+from .protocol import Body
 
 MAX_SETTINGS = 64
 MAX_TEXT_BYTES = 1024

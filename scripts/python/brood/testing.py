@@ -25,9 +25,10 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
+from .arrays import Array
 from .errors import Error
 from .protocol import (DTYPES, FD_BLOCK, FD_IN, FD_LOG, FD_OUT, FD_REQUEST, NOTIFICATION, REQUEST,
-                       RESPONSE, ROW_NONE, Array, Body, FrameReader, Message, pack, pack_tensor,
+                       RESPONSE, ROW_NONE, Body, FrameReader, Message, pack, pack_tensor,
                        unpack_tensor, write_all)
 
 PACKAGE = pathlib.Path(__file__).resolve().parent

@@ -18,9 +18,9 @@ from typing import Any, Container, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from .arrays import Array
 from .block import Block, Variable
 from .errors import Error
-from .protocol import Array
 from .settings import Section, Values
 
 _DEPTH = 4  # of containers in attributes, when looking for modules
