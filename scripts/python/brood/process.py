@@ -79,6 +79,8 @@ class Process:
                     e.args = (f"{e} ({where})",)
             return [RESPONSE, number, error_map(e), None]
         except Exception as e:
+            if _is_out_of_memory(e):
+                raise MemoryError from e
             traceback.print_exc()
             where = place_of(e)
             text = one_line(f"{type(e).__name__}: {e}", 300)
@@ -121,6 +123,12 @@ class Process:
         if self._is_traced:
             self.send([NOTIFICATION, "span", {"id": number, "method": method, "began": began,
                                               "ended": ended}])
+
+
+def _is_out_of_memory(e: Exception) -> bool:
+    """torch has errors of its own for that."""
+    return type(e).__name__ == "OutOfMemoryError" or isinstance(e, RuntimeError) and \
+        "not enough memory" in str(e)
 
 
 def _from_start(fd: int) -> Any:

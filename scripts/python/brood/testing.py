@@ -18,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
-import signal
+import subprocess
 import tempfile
 from types import TracebackType
 from typing import Any, Mapping, Sequence
@@ -251,31 +251,34 @@ class Program:
         os.lseek(request, 0, os.SEEK_SET)
         to_read, self._to = (_spare(fd) for fd in os.pipe())
         self._from, to_write = (_spare(fd) for fd in os.pipe())
-        null = _spare(os.open(os.devnull, os.O_RDONLY))
-        log = _spare(os.dup(self._log.fd)) if self._log is not None else -1
-        block, output = _spare(os.dup(self._block)), _spare(os.dup(self._output.fileno()))
-        given = {0: null, 1: output, 2: output, FD_IN: to_read, FD_OUT: to_write,
-                 FD_BLOCK: block, FD_REQUEST: request}
-        if log >= 0:
-            given[FD_LOG] = log
-        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in given.items()]
-        self.pid = os.posix_spawnp(self.command[0], self.command, self._environment,
-                                   file_actions=actions)
-        for fd in set(given.values()):
+        given = {FD_IN: to_read, FD_OUT: to_write, FD_REQUEST: request,
+                 FD_BLOCK: _spare(os.dup(self._block))}
+        if self._log is not None:
+            given[FD_LOG] = _spare(os.dup(self._log.fd))
+
+        def place() -> None:
+            for number, fd in given.items():
+                os.dup2(fd, number)
+
+        self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+            self.command, env=self._environment, stdin=subprocess.DEVNULL, stdout=self._output,
+            stderr=self._output, close_fds=False, preexec_fn=place)
+        self.pid = self._process.pid
+        for fd in given.values():
             os.close(fd)
         self._frames = FrameReader.of(self._from)
 
     def _reap(self) -> int:
-        _, status = os.waitpid(self.pid, 0)
+        code = self._process.wait()
         self.pid = 0
         os.close(self._to)
         os.close(self._from)
-        return os.waitstatus_to_exitcode(status)
+        return code
 
     def kill(self) -> None:
         """Ends it with SIGKILL, if it lives."""
         if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
+            self._process.kill()
             self._reap()
 
     def request(self, method: str, params: Body | None = None) -> dict[str, Any]:
