@@ -1,11 +1,13 @@
 """Agents in Python with NumPy, under a stand-in for the supervisor."""
 import functools
 import os
+import re
 import struct
 import subprocess
 import sys
 
-from agents import EXAMPLES, SOURCE, harness, line_of, needs_numpy, play, program, refused, team, write
+from agents import (EXAMPLES, SOURCE, harness, line_of, needs_numpy, play, program, refused, team,
+                    write)
 
 try:
     import numpy as np
@@ -40,6 +42,7 @@ class Mine(brood.Agent):
         self.w += np.float32(self.rate * ctx.value("discount")) * batch["obs"].mean(0)[:, None]
         return {"loss": self.w.mean(), "errors": batch["*/reward"]}
 """
+RESULT = "return {\"loss\": self.w.mean(), \"errors\": batch[\"*/reward\"]}"
 
 
 def learner(*changes):
@@ -91,7 +94,8 @@ def test_what_a_class_cannot_be(w):
             ("n = brood.setting(1, live=True)", "Mine.n: only a real number can be live"),
             ("n = brood.setting('c', choices=('a', 'b'))", "is not one of its choices"),
             ("n = brood.setting(1, doc='a\\nb')", "Mine.n: one line of at most"),
-            ("@brood.stage()\n    def act(self, batch, ctx): pass", "a stage cannot be named act")):
+            ("@brood.stage()\n    def act(self, batch, ctx): pass",
+             "a stage cannot be named act")):
         file = write(w, f"class Mine(brood.Agent):\n    {body}\n")
         with program(file) as p:
             refused(what, p.request, "describe")
@@ -132,7 +136,7 @@ def test_configure(w):
 
 @needs_numpy
 def test_settings_are_attributes_and_can_change(w):
-    file = write(w, learner(("return {\"loss\": self.w.mean(), \"errors\": batch[\"*/reward\"]}", """
+    file = write(w, learner((RESULT, """
         return {"rate": self.rate, "discount": ctx.value("discount"), "ramp": ctx.value("ramp"),
                 "n": self.n, "bound": -1 if self.bound is None else self.bound,
                 "lr": ctx.value("optimizer.learning_rate"), "left": self.way == "left"}""")))
@@ -229,7 +233,8 @@ def test_masks_carries_and_columns(w):
     with program(file) as p:
         found = p.configure(testing.configuration([who]))
         assert found["carry"] == 2
-        assert found["columns"] == [{"name": "mark", "elements": 1}, {"name": "two", "elements": 2}]
+        assert found["columns"] == [{"name": "mark", "elements": 1},
+                                    {"name": "two", "elements": 2}]
         begin = p.request("act", testing.act_params(who, 4, 0, 1, carry=2))
         assert np.frombuffer(begin["carry"][2], "f4").tolist() == [1] * 8
         assert begin["columns"]["mark"] == [1, [4, 1], struct.pack("<4f", 1, 1, 1, 1)]
@@ -329,6 +334,29 @@ def test_windows_and_bytes(w):
 
 
 @needs_numpy
+def test_whole_episodes(w):
+    who, = team(1)
+    log = testing.Experience([who])
+    log.fill(60, 3)
+    file = write(w, """
+        class Mine(brood.Agent):
+            rows = brood.episodes()
+            def learn(self, batch, ctx):
+                assert batch["obs"].shape == (4, 25, 6) and batch.present.shape == (4, 25)
+                assert (batch["obs"][~batch.present] == 0).all()
+                return {"steps": batch.present.sum()}
+        """)
+    with program(file, log) as p:
+        rows = p.configure(testing.configuration([who]))["rows"]
+        assert rows == {"kind": "episodes", "length": 25}, rows  # env.max_steps
+        body = testing.stage_params(log, 4, 0, 1, length=25, ends=True)
+        assert p.request("learn", body)["scalars"]["steps"] == 2 * 25 + 2 * 12
+    with program(file, log) as p:
+        refused("set env.max_steps, or brood.episodes(n)", p.request, "configure",
+                {**testing.configuration([who]), "max_steps": 0})
+
+
+@needs_numpy
 def test_other_requests(w):
     players = team()
     log = testing.Experience(players)
@@ -349,7 +377,8 @@ def test_other_requests(w):
         assert p.block() == kept
         p.request("restore", {"values": {"agent_0/count": [9, [], struct.pack("<q", 7)]}})
         assert p.block() != kept
-        refused("agent_0 has no variable b", p.request, "restore", {"values": {"b": [1, [], b"1234"]}})
+        refused("agent_0 has no variable b", p.request, "restore",
+                {"values": {"b": [1, [], b"1234"]}})
         refused("a tensor like int64 [] expected", p.request, "restore",
                 {"values": {"agent_0/count": [1, [], b"1234"]}})
         refused("bytes expected", p.request, "restore", {"block": b"1"})
@@ -393,6 +422,18 @@ def test_requests_that_are_malformed_are_refused(w):
                 raise AssertionError(data)
 
 
+@needs_numpy
+def test_the_example_of_the_manual(w):
+    manual = (SOURCE / "scripts" / "python" / "README.md").read_text()
+    file = w.write("bandit.py", re.search(r"```python\n(.*?)```", manual, re.DOTALL)[1])
+    players = team(2)
+    log = testing.Experience(players)
+    log.fill(200, 1)
+    calm = play(file, players, log)
+    assert calm == play(file, players, log, kills=(2, 6))
+    assert calm[0][-1]["scalars"]["best"] > 0
+
+
 # ---- errors of the user's code ----
 
 
@@ -403,7 +444,7 @@ def test_errors_are_one_line_with_their_place(w):
     log.fill(50, 1)
     learn = ("learn", lambda: testing.stage_params(log, 8, 0, 1))
     act = ("act", lambda: testing.act_params(who, 2, 0, 1))
-    result = "return {\"loss\": self.w.mean(), \"errors\": batch[\"*/reward\"]}"
+    result = RESULT
     chosen = "return (obs @ self.w + ctx.gumbel(5)).argmax(1)"
     n = line_of(SMALL, "return {")
     for change, (method, body), what in (
@@ -412,7 +453,8 @@ def test_errors_are_one_line_with_their_place(w):
             ((result, "batch['next_obs2']"), learn,
              f"column agent_0/next_obs2 is not among the agent's `reads` (mine.py:{n} in learn)"),
             ((result, "return [1]"), learn, "learn returned a list"),
-            ((result, "return {'x': np.zeros(3)}"), learn, f"(8, ...) expected (mine.py:{line_of(SMALL, 'def learn')})"),
+            ((result, "return {'x': np.zeros(3)}"), learn,
+             f"(8, ...) expected (mine.py:{line_of(SMALL, 'def learn')})"),
             ((result, "self.w[0, 0] = np.nan"), learn, "stage learn: agent_0/w is not finite"),
             ((result, "return {'loss': np.inf}"), learn, "stage learn: loss is not finite"),
             ((result, "self.variable('late', 0)"), learn, "variables are made in `build` alone"),
@@ -434,6 +476,7 @@ def test_errors_are_one_line_with_their_place(w):
     for line, what in (("raise ValueError('odd')", "ValueError: odd (mine.py:"
                         f"{line_of(SMALL, 'self.w = ')} in build)"),
                        ("raise brood.Error('odd', code='config', key='settings.n')", "odd"),
+                       ("self.n = 4", "self.n is a setting: its value comes from"),
                        ("self.track(w=3)", "track and optimizer are for torch"),
                        ("self.settings['actor']['hidden'] = 3", "cannot be changed by the agent"),
                        ("self.variable('w', 'text')", "agent_0/w: a variable of type")):

@@ -1,7 +1,6 @@
 """Agents in Python with PyTorch, under a stand-in for the supervisor. BROOD_TORCH_PYTHON is a
 Python with torch, NumPy and msgpack, if /usr/bin/python3 has none."""
 import os
-import struct
 import subprocess
 import sys
 
@@ -9,7 +8,6 @@ from agents import EXAMPLES, HEAD, harness, line_of, needs_numpy, play, program,
 from agents import write as write_program
 
 try:
-    import numpy as np
     from brood import testing
 except ImportError:
     pass

@@ -120,6 +120,6 @@ class Agent:
     def optimizer(self, parameters: Iterable[Any], name: str = "optimizer",
                   section: str = "optimizer") -> Any:
         """The torch optimiser that a section of the configuration asks for ("optimizer",
-        "critic.optimizer"), tracked under `name`. Its learning rate is set before each writing
-        request, to the one in force. Only in `build`, after `track` of the parameters."""
+        "critic.optimizer"), tracked under `name`. Its learning rate is set before each stage, to
+        the one in force. Only in `build`, after `track` of the parameters."""
         return self._runtime.torch_state().make_optimizer(parameters, name, section)

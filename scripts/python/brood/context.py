@@ -76,7 +76,8 @@ class Context:
 
     def value(self, key: str) -> float:
         """A number of the configuration in force at this step: "discount", "epsilon" for
-        settings.epsilon, "optimizer.learning_rate". Live settings and schedules are read so."""
+        settings.epsilon, "optimizer.learning_rate"; 0 for "none". Live settings and schedules
+        are read so."""
         return self._values.value(key, self.step)
 
     def uniform(self, *shape: int) -> Array:

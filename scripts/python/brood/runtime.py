@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 import numpy as np
 
 from .agent import Act, Agent
+from .answers import checked_act, stage_answer
 from .arrays import Array, aligned
 from .batch import Batch, column_names
 from .block import Block
@@ -32,19 +33,6 @@ if TYPE_CHECKING:
 Send = Callable[[Message], None]
 
 
-def array_of(x: Any) -> Array:
-    """Of NumPy's or torch's, or of numbers."""
-    if hasattr(x, "detach"):
-        x = x.detach().cpu()
-        x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()
-    return np.asarray(x)
-
-
-def floats(x: Any) -> Array:
-    """float32, in one piece."""
-    return np.ascontiguousarray(array_of(x), np.float32)
-
-
 def seed_generators(seed: int) -> None:
     """Those of random, NumPy and, if it is imported, torch."""
     random.seed(seed)
@@ -52,6 +40,7 @@ def seed_generators(seed: int) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+        torch.set_grad_enabled(True)  # an earlier request may have switched it off
 
 
 class Runtime:
@@ -126,6 +115,15 @@ class Runtime:
         return list(dict.fromkeys(n for c in columns
                                   for n in column_names(c, self.name, self.players)))
 
+    def _rows(self) -> dict[str, Any]:
+        kind, length = self.cls.rows
+        if kind == "episodes" and length == 0:
+            length = whole(self.configuration, "max_steps")
+            if length == 0:
+                raise Error(f"{self.cls.__name__}.rows: episodes of this environment have no "
+                            "limit: set env.max_steps, or brood.episodes(n)", code="config")
+        return {"kind": kind, "length": length}
+
     def configured(self) -> dict[str, Any]:
         """The answer of `configure`."""
         torch: Any = sys.modules.get("torch")
@@ -134,7 +132,7 @@ class Runtime:
                 "stages": [s.row(i, self.repeats[s.name]) for i, s in enumerate(self.stages)],
                 "carry": self.cls.carry,
                 "columns": [{"name": n, "elements": x} for n, x in self.cls.columns.items()],
-                "reads": self.reads, "rows": self.cls.rows._asdict(), "proposes": True,
+                "reads": self.reads, "rows": self._rows(), "proposes": True,
                 "portable": False,
                 "because": f"PyTorch {torch.__version__}" if torch is not None
                 else f"NumPy {np.__version__}"}
@@ -250,6 +248,10 @@ class Runtime:
         self._seed(ctx._draws)
         return self._checked(self.agent.act(obs, ctx), len(obs), ctx)
 
+    def _checked(self, answer: Any, n: int, ctx: Context) -> Act:
+        return checked_act(answer, n, self.me.action, self.cls.carry,
+                           {} if ctx.evaluates else self.cls.columns, ctx.allowed)
+
     def _act_draws(self, body: Body, n: int, copies: slice) -> Draws:
         if "episode" not in body:
             step = whole(body, "step")
@@ -269,63 +271,6 @@ class Runtime:
         if not isinstance(data, bytes) or len(data) != math.prod(shape):
             raise Error(f"{key}: {shape} bytes expected", code="protocol")
         return np.frombuffer(data, np.uint8).reshape(shape).astype(bool)
-
-    def _checked(self, answer: Any, n: int, ctx: Context) -> Act:
-        if not isinstance(answer, Act):
-            answer = Act(answer)
-        found = Act(self._actions(answer.actions, n, ctx))
-        if self.cls.carry:
-            if answer.carry is None:
-                raise Error(f"act must return brood.Act(..., carry=...) of shape "
-                            f"({n}, {self.cls.carry})", code="shape")
-            found.carry = self._shaped(answer.carry, n, self.cls.carry, "the carry")
-        if not ctx.evaluates:
-            missing = [k for k in self.cls.columns if k not in answer.columns]
-            if missing:
-                raise Error(f"act must return brood.Act(..., columns={{'{missing[0]}': ...}}), "
-                            "which the class declares", code="shape")
-            found.columns = {k: self._shaped(answer.columns[k], n, x, f"column {k}")
-                             for k, x in self.cls.columns.items()}
-        return found
-
-    @staticmethod
-    def _shaped(value: Any, n: int, width: int, what: str) -> Array:
-        x = floats(value)
-        if x.shape == (n,) and width == 1:
-            x = x[:, None]
-        if x.shape != (n, width):
-            raise Error(f"act returned {what} of shape {x.shape}, expected ({n}, {width})",
-                        code="shape")
-        return x
-
-    def _actions(self, chosen: Any, n: int, ctx: Context) -> Array:
-        """float32 (n, U)."""
-        x, space = array_of(chosen), self.me.action
-        if space.kind != "discrete" or x.dtype.kind not in "iu":
-            x = self._shaped(x, n, space.width, "actions")
-            if not np.isfinite(x).all():
-                raise Error("act returned an action that is not finite", code="nonfinite")
-            return x
-        heads = len(space.heads)
-        if x.shape != (n, heads) and not (heads == 1 and x.shape == (n,)):
-            raise Error(f"act returned choices of shape {x.shape}, expected ({n}, {heads})"
-                        f"{' or (' + str(n) + ',)' if heads == 1 else ''}", code="shape")
-        x = x.reshape(n, heads).astype(np.int64)
-        out, at, rows = np.zeros((n, space.width), np.float32), 0, np.arange(n)
-        for h, size in enumerate(space.heads):
-            outside = (x[:, h] < 0) | (x[:, h] >= size)
-            if outside.any():
-                raise Error(f"act chose {int(x[outside.argmax(), h])}; the choices are 0 .. "
-                            f"{size - 1}", code="argument")
-            if ctx.allowed is not None:
-                may = ctx.allowed[:, at:at + size]
-                bad = may.any(1) & ~may[rows, x[:, h]]
-                if bad.any():
-                    raise Error(f"act chose {int(x[bad.argmax(), h])}, which ctx.allowed excludes",
-                                code="argument")
-            out[rows, at + x[:, h]] = 1
-            at += size
-        return out
 
     # ---- stages ----
 
@@ -347,8 +292,8 @@ class Runtime:
         inputs = {k: unpack_tensor(v, k)[1] for k, v in mapping(body, "inputs").items()}
         mine = self.index if n_groups == len(self.players) and n_groups > 1 else 0
         keep_length = self.cls.rows.kind != "transitions"
-        if s.writes and self._torch is not None:
-            self._torch.begin_writing(whole(body, "step"))
+        if self._torch is not None:
+            self._torch.begin_stage(whole(body, "step"))
         results: list[Mapping[str, Any]] = []
         for g in [mine] if s.writes else range(n_groups):
             ctx = self._stage_context(s, body, f"/{group}" if group else "")
@@ -363,10 +308,19 @@ class Runtime:
             results.append(result or {})
         if s.writes and self._torch is not None:
             self._torch.end_writing()
-        answer = self._stage_answer(results, s, n_rows, 0 if s.writes else mine)
+        answer = stage_answer(results, s.name, n_rows, 0 if s.writes else mine)
+        if s.writes and self.settings.get("on_nonfinite", "stop") == "stop":
+            self._check_finite(answer["scalars"], s)
         if "fetches" in body:
             answer["fetched"] = []
         return answer
+
+    def _check_finite(self, scalars: Mapping[str, float], s: Stage) -> None:
+        bad = next((k for k, x in scalars.items() if not math.isfinite(x)), "") or \
+            self.block.first_not_finite()
+        if bad:
+            raise Error(f"agent {self.name}, stage {s.name}: {bad} is not finite",
+                        code="nonfinite")
 
     def _stage_context(self, s: Stage, body: Body, group: str) -> Context:
         update, repeat = whole(body, "update"), whole(body, "repeat")
@@ -383,32 +337,6 @@ class Runtime:
         copy = aligned(part.shape, part.dtype)
         copy[...] = part
         return copy
-
-    def _stage_answer(self, results: Sequence[Mapping[str, Any]], s: Stage, n_rows: int,
-                      mine: int) -> dict[str, Any]:
-        outputs: dict[str, Any] = {}
-        scalars: dict[str, float] = {}
-        answer: dict[str, Any] = {"outputs": outputs, "scalars": scalars}
-        for key in results[0]:
-            values = [array_of(r.get(key, np.nan)) for r in results]
-            if values[0].ndim == 0 and key != "priorities":
-                scalars[key] = float(values[mine])
-                continue
-            if any(len(v) != n_rows for v in values):
-                raise Error(f"{s.name} returned {key} of shape {values[0].shape}; "
-                            f"({n_rows}, ...) expected", code="shape")
-            stacked = np.stack([floats(v) for v in values])
-            if key == "priorities":
-                answer[key] = pack_tensor(stacked.reshape(len(values), n_rows))
-            else:
-                outputs[key] = pack_tensor(stacked)
-        if s.writes and self.settings.get("on_nonfinite", "stop") == "stop":
-            bad = next((k for k, x in scalars.items() if not np.isfinite(x)), "") or \
-                self.block.first_not_finite()
-            if bad:
-                raise Error(f"agent {self.name}, stage {s.name}: {bad} is not finite",
-                            code="nonfinite")
-        return answer
 
     def _propose(self, batch: Batch, ctx: Context) -> dict[str, Any]:
         """The stage `propose` of an agent that has none: what `act` chooses at the rows' next

@@ -116,6 +116,10 @@ class Setting:
     def __get__(self, agent: Any, owner: type | None = None) -> Any:
         return self if agent is None else agent._runtime.values.own(self)
 
+    def __set__(self, agent: Any, value: Any) -> None:
+        raise Error(f"self.{self.key} is a setting: its value comes from the configuration",
+                    code="state")
+
     def check(self, value: Any) -> Any:
         """The value as the agent sees it. Error("config")."""
         key = f"settings.{self.key}"

@@ -27,7 +27,8 @@ RESERVED = frozenset(("act", "configure", "describe", "find", "import", "metagra
 
 
 class Rows(NamedTuple):
-    """What a stage gets: a kind, and L, the number of consecutive steps."""
+    """What a stage gets: a kind, and L, the number of consecutive steps (of episodes 0:
+    env.max_steps; of a window 1, though its T comes from the configuration)."""
     kind: str
     length: int
 
@@ -41,7 +42,7 @@ def transitions(length: int = 1) -> Rows:
 
 
 def episodes(length: int = 0) -> Rows:
-    """B whole episodes, in an axis of `length` steps (0: that of the longest possible one);
+    """B whole episodes, in an axis of `length` steps (0: env.max_steps, that of the longest one);
     batch.present says where one is over."""
     if length < 0:
         raise Error(f"episodes({length}): at least 0 expected", code="argument")
@@ -50,7 +51,7 @@ def episodes(length: int = 0) -> Rows:
 
 def window() -> Rows:
     """The newest rows, used once: (E copies, T steps), T being experience.update_every / E."""
-    return Rows("window", 0)
+    return Rows("window", 1)
 
 
 @dataclass(frozen=True)

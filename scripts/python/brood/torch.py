@@ -7,7 +7,7 @@ torch is what the agent has imported, this module does not.
 Optimisers  create their state at their first step. Here they make it in `build`, in a step
             with zero gradients on copies of the parameters, and it begins as zeros. Numbers of
             Python among it (the steps of RMSprop in torch 1) have variables of their own, read
-            before a writing request and stored after it. Gradients are dropped before each.
+            before each stage and stored after those that write. Gradients are dropped before.
 Names       "agent_0/q/0/weight" for track(q=nn.Sequential(...)), and of the state of
             track(opt=...) "agent_0/opt/q/0/weight/exp_avg".
 """
@@ -159,9 +159,9 @@ class TorchState:
 
     # ---- requests ----
 
-    def begin_writing(self, step: int) -> None:
-        """Before a request that may change the block: what is not a tensor is read from it, and
-        what an earlier request left is dropped."""
+    def begin_stage(self, step: int) -> None:
+        """What is not a tensor is read from the block, gradients that an earlier request left
+        are dropped, and learning rates are those in force."""
         for state, slot, place in self._numbers:
             state[slot] = place.item()
         for _, t in self._placed:

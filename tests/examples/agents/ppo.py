@@ -73,7 +73,7 @@ class PPO(brood.Agent):
                 critic = (self.v(obs[part])[:, 0] - goal[part]).pow(2).mean()
                 self.opt.zero_grad()
                 (actor + 0.5 * critic - ctx.value("entropy") * entropy).backward()
-                nn.utils.clip_grad_norm_(self.parameters, ctx.value("clip_norm"))
+                nn.utils.clip_grad_norm_(self.parameters, ctx.value("clip_norm") or 1e9)
                 self.opt.step()
         return {"actor_loss": actor, "critic_loss": critic, "entropy": entropy}
 
