@@ -22,7 +22,7 @@ except ImportError as why:
     MISSING = why
 
 HEAD = """\
-import os, time
+import os, threading, time
 import numpy as np
 import brood
 """

@@ -569,6 +569,8 @@ class Mine(brood.Agent):
             return {"x": self.seen[0]}
         if self.how == "harmless":
             self.n += 1
+        if self.how == "thread" and ctx.update == 0:
+            threading.Thread(target=time.sleep, args=(1000,), name="idler", daemon=True).start()
         self.w += batch["reward"].sum() * np.random.random()
         return {"loss": self.w}
 
@@ -592,7 +594,7 @@ def test_the_self_check_finds_what_a_kill_would_lose(w):
     again = "is not repeatable: a fresh object on the same block gives another"
     build, act, learn = (f"{n} (mine.py:{at('def ' + n)})" for n in ("build", "act", "learn"))
     found = {
-        "none": None, "harmless": None,
+        "none": None, "harmless": None, "thread": None,
         "random build": f"{build} gives agent_0/w another first value each time",
         "clock build": f"{build} makes other variables when it is repeated: agent_0/more",
         "impure act": f"{act} changes agent_0/w",
@@ -620,6 +622,7 @@ def test_the_self_check_finds_what_a_kill_would_lose(w):
             output = attempt()
             assert (how == "harmless") == ("self.n is 1, in a fresh object 0" in output), output
             assert output.count("self.n is") <= 1, output  # named once
+            assert (how == "thread") == ("the thread idler runs besides" in output), output
         else:
             refused(what, attempt)
 

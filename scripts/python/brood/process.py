@@ -6,6 +6,8 @@ is answered from the class alone, or `configure`. Standard output and error are 
 """
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import os
 import sys
 import time
@@ -43,6 +45,8 @@ class Process:
         torch: Any = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(1)
+            with contextlib.suppress(RuntimeError):  # too late, if it has computed already
+                torch.set_num_interop_threads(1)
             torch.use_deterministic_algorithms(True)
         memory = map_shared(FD_BLOCK, os.fstat(FD_BLOCK).st_size, True)
         runtime = Runtime(self._cls, body, memory, bool(body.get("restored")), self.send)
@@ -154,6 +158,7 @@ def main(cls: type[Agent]) -> None:
         file = os.path.basename(sys.argv[0])
         sys.exit(f"{file}: this is an agent of brood, which starts it: write `algorithm: "
                  f"program` and `command: [python3, {file}]` in a configuration")
+    faulthandler.enable()  # the log of a process that dies by a signal says in which line
     try:
         code = Process(cls).serve()
     except BrokenPipeError:

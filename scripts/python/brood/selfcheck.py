@@ -19,6 +19,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from .arrays import Array, aligned
 from .attributes import differences
 from .errors import Error, one_line
-from .protocol import Body
+from .protocol import NOTIFICATION, Body
 from .runtime import Runtime
 from .startup import place_of
 
@@ -106,8 +107,9 @@ class SelfCheck:
         if content is not None:
             memory[:len(content)] = content
         try:
-            fresh = Runtime(used.cls, used.configuration, memory, content is not None,
-                            lambda message: None, used.log)
+            used.send([NOTIFICATION, "progress", {}])  # the request takes twice as long
+            fresh = Runtime(used.cls, used.configuration, memory, content is not None, used.send,
+                            used.log)
         except Error as e:
             raise Error(f"{self._where('build')} cannot be repeated: {e}", code="state") from e
         if fresh.configured() != used.configured():
@@ -140,12 +142,20 @@ class SelfCheck:
         if what:
             raise Error(f"{where}, request {number}, is not repeatable: a fresh object on the "
                         f"same block gives another {what}{self._hint(fresh)}", code="state")
+        self._note_threads(method)
         for path, mine, other in differences(used.agent, fresh.agent, used.block.holds):
             if path not in self._noted:
                 self._noted.add(path)
                 print(f"{method}: {path} is {mine}, in a fresh object {other}: a process that "
                       "replaces this one does not have it; what must last belongs into the block",
                       file=sys.stderr)
+
+    def _note_threads(self, method: str) -> None:
+        threads = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        if threads and "threads" not in self._noted:
+            self._noted.add("threads")
+            print(f"{method}: the thread {threads[0]} runs besides the agent: what it does at which "
+                  "moment differs from process to process", file=sys.stderr)
 
     def _hint(self, fresh: Runtime) -> str:
         """Where the difference may come from."""
