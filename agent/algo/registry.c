@@ -16,10 +16,10 @@ extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops, random_ops;
 extern const struct algo_ops isac_ops, masac_ops; /* sac.c */
 
 static const struct algo_ops *const registry[] = {
-    &coma_ops,      &critic_ops, &ddpg_ops,   &frozen_ops, &happo_ops,
-    &heuristic_ops, &hosted_ops, &ia2c_ops,   &ippo_ops,   &iql_ops,
-    &isac_ops,      &maa2c_ops,  &maddpg_ops, &mappo_ops,  &masac_ops,
-    &matd3_ops,     &noop_ops,   &qmix_ops,   &random_ops, &vdn_ops,
+    &coma_ops,  &critic_ops,    &ddpg_ops,   &frozen_ops, &hosted_ops,
+    &happo_ops, &heuristic_ops, &ia2c_ops,   &ippo_ops,   &iql_ops,
+    &isac_ops,  &maa2c_ops,     &maddpg_ops, &mappo_ops,  &masac_ops,
+    &matd3_ops, &noop_ops,      &qmix_ops,   &random_ops, &vdn_ops,
 };
 
 const struct algo_ops *algo_at(size_t i)

@@ -496,7 +496,7 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.algorithm: found 'madpg', expected coma, critic, ddpg, "
          "frozen, graph, happo, heuristic, ia2c, ippo, iql, isac, maa2c, maddpg, mappo, "
          "masac, "
-         "matd3, noop, qmix, random or vdn; did you mean 'maddpg'?"},
+         "matd3, noop, qmix, random, vdn or program; did you mean 'maddpg'?"},
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
