@@ -140,6 +140,16 @@ int agent_section_read(const struct loader *l, const struct yaml_node *section,
                        const char *path, struct agent_config *a);
 /* Fills in all values that are still unset; the algorithm exists. */
 void agent_section_resolve(struct agent_config *a);
+/* ---- program_section.c ---- */
+
+/* Gives the agent, whose algorithm is `program`, its description and the settings that it has.
+ * Unless both are known and the section changes nothing of what the program is, the run's
+ * folder has the description or, if the run is new, the program is asked. */
+int program_section_take(const struct loader *l, const struct yaml_node *section,
+                         const char *path, struct agent_config *a);
+
+/* ---- agent_section.c ---- */
+
 /* Sets the algorithm's own defaults for the keys that neither section gives. Either section
  * may be NULL. */
 void agent_section_default_values(const struct yaml_node *section,

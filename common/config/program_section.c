@@ -1,0 +1,135 @@
+/* The keys of an agent that is a program, and what the program says of itself. */
+#include "common/config/algorithms.h"
+#include "common/config/loader.h"
+#include "common/config/run_schema.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The folder of the file that names the program, absolute. */
+static int find_directory(const struct loader *l, const struct yaml_node *command,
+                          struct agent_config *a)
+{
+    const char *file = command->line > 0 ? command->place : ""; /* an option: here */
+    const char *slash = strrchr(file, '/');
+    char *folder = arena_strndup(&l->c->arena, file, slash != NULL ? slash - file : 0);
+    char whole[PATH_MAX];
+
+    if (realpath(*folder != '\0' ? folder : ".", whole) == NULL)
+        return err_errno(l->err, "the folder of %s", file);
+    a->directory = arena_strdup(&l->c->arena, whole);
+    return 0;
+}
+
+static const char *const program_keys[] = {"command", "directory", "environment",
+                                           "program"};
+enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
+
+/* Reads the keys that say what the program is. Returns 1 if any is given. */
+static int read_program(const struct loader *l, const struct yaml_node *section,
+                        const char *path, struct agent_config *a)
+{
+    int is_given = 0, rc = 0;
+
+    for (size_t i = 0; i < N_PROGRAM_KEYS && rc == 0; i++) {
+        const struct yaml_node *at = yaml_find(section, program_keys[i]);
+        struct schema_place place;
+        char where[128];
+
+        if (at == NULL)
+            continue;
+        is_given = 1;
+        (void)snprintf(where, sizeof(where), "%s.%s", path, program_keys[i]);
+        CHECK(schema_locate(&agent_schema, program_keys[i], a, &place) == 0);
+        rc = schema_read_value(&place, at, where, &l->c->arena, l->err);
+    }
+    return rc < 0 ? rc : is_given;
+}
+
+/* Variables of the environment are words. */
+static int check_environment(const struct loader *l, const char *path,
+                             const struct agent_config *a)
+{
+    const struct yaml_node *env = a->environment;
+
+    for (size_t i = 0; env != NULL && i < env->n; i++) {
+        char where[128];
+
+        (void)snprintf(where, sizeof(where), "%s.environment.%.40s", path,
+                       env->child[i]->key);
+        if (env->child[i]->kind != YAML_SCALAR || strchr(env->child[i]->key, '=') != NULL)
+            return yaml_fail(env->child[i], where, l->err, "expected a text");
+    }
+    return 0;
+}
+
+/* Finds the program's description: the run keeps it, or the program is asked. */
+static int describe(const struct loader *l, const struct yaml_node *section,
+                    const char *path, struct agent_config *a)
+{
+    const struct algorithm_info *info = NULL;
+    char where[128];
+    struct err why = {0};
+    char *file = NULL;
+    const char *slash = l->name != NULL ? strrchr(l->name, '/') : NULL;
+    const char *folder = slash != NULL ? l->name : ".";
+    int rc = ERR_NOT_FOUND;
+
+    if (a->program != NULL) {
+        if (l->name != NULL)
+            file =
+                xasprintf("%.*s/programs/%s", slash != NULL ? (int)(slash - folder) : 1,
+                          folder, a->program);
+        rc = algorithm_load(&info, a->program, file, &why);
+        free(file);
+    }
+    if (rc < 0 && l->options != NULL && l->options->describe != NULL) {
+        why = (struct err){0};
+        rc = l->options->describe(l->options->describe_ctx, a, &l->c->arena, &info, &why);
+    } else if (rc == ERR_NOT_FOUND) {
+        (void)err_set(&why, rc, "what the program is, is not known here");
+    }
+    if (rc == 0) {
+        agent_section_take_as(a, info, &l->c->arena);
+        return 0;
+    }
+    (void)snprintf(where, sizeof(where), "%s.command", path);
+    if (err_is_failure(rc))
+        return err_pass(l->err, &why);
+    return yaml_fail(yaml_find(section, "command") != NULL ? yaml_find(section, "command")
+                                                           : section,
+                     where, l->err, "%s", err_cause(&why));
+}
+
+int program_section_take(const struct loader *l, const struct yaml_node *section,
+                         const char *path, struct agent_config *a)
+{
+    const int is_known =
+        a->settings.of != NULL && a->program != NULL && a->command != NULL;
+    int rc = read_program(l, section, path, a);
+    char where[128];
+
+    if (rc < 0 || (rc == 0 && is_known))
+        return rc;
+    (void)snprintf(where, sizeof(where), "%s.command", path);
+    if (a->command == NULL)
+        return yaml_fail(section, where, l->err,
+                         "not given, expected the words that start the program, such as "
+                         "[python3, my_agent.py]");
+    if (command_check_words(a->command, where, l->err) < 0 ||
+        check_environment(l, path, a) < 0)
+        return ERR_CONFIG;
+    if (yaml_find(section, "command") != NULL && yaml_find(section, "directory") == NULL)
+        rc = find_directory(l, yaml_find(section, "command"), a);
+    else if (a->directory == NULL || *a->directory != '/')
+        rc = yaml_fail(yaml_find(section, "directory"), where, l->err,
+                       "found '%.100s', expected a path that begins with /",
+                       a->directory != NULL ? a->directory : "");
+    if (rc >= 0 && yaml_find(section, "program") == NULL)
+        a->program = NULL; /* of another command */
+    return rc < 0 ? rc : describe(l, section, path, a);
+}
