@@ -3,7 +3,7 @@
  * FOLDER is the value of BROOD_FAULT, the variable that the launcher passes on to agents
  * in tests. */
 #include "agent/agent.h"
-#include "common/confine/confine.h"
+#include "common/mem/room.h"
 #include "common/msg/protocol.h"
 
 #include <fcntl.h>
@@ -13,10 +13,10 @@
 
 ssize_t __real_read(int fd, void *data, size_t size);
 ssize_t __real_write(int fd, const void *data, size_t size);
-void __real_confine_calls(enum confine_kind kind);
+int __real_room_check(uint64_t bytes, const char *what, struct err *err);
 ssize_t __wrap_read(int fd, void *data, size_t size);
 ssize_t __wrap_write(int fd, const void *data, size_t size);
-void __wrap_confine_calls(enum confine_kind kind);
+int __wrap_room_check(uint64_t bytes, const char *what, struct err *err);
 
 static const char *own_name;
 static int requests = -1, responses = -1;
@@ -31,13 +31,13 @@ static int open_record(const char *kind)
                           : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-/* Opens the files before the agent is confined: later, no file can be opened for
- * writing. */
-void __wrap_confine_calls(enum confine_kind kind)
+/* Opens the files before the agent reads its first request, with which it is confined: later,
+ * no file can be opened for writing. */
+int __wrap_room_check(uint64_t bytes, const char *what, struct err *err)
 {
     requests = open_record("requests");
     responses = open_record("responses");
-    __real_confine_calls(kind);
+    return __real_room_check(bytes, what, err);
 }
 
 static void keep(int record, const void *data, ssize_t n)
