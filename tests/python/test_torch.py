@@ -210,6 +210,11 @@ class Mine(brood.Agent):
         if self.how == "replaced state":
             state = self.opt.state[self.net.weight]
             state["exp_avg"] = state["exp_avg"] + 0
+        if self.how == "lazy optimiser":
+            if not hasattr(self, "late"):
+                self.late = torch.optim.Adam(self.net.parameters(), 1e-2)
+            self.net(batch.t("obs")).sum().backward()
+            self.late.step()
         if self.how == "rate":
             self.opt.param_groups[0]["lr"] *= 0.9
         if self.how == "decay":
@@ -263,6 +268,8 @@ def test_the_self_check_finds_what_a_kill_would_lose(w):
         "replaced state": "agent_0/opt/net/weight/exp_avg was replaced by another tensor",
         "rate": f"{learn}, request 2, {again} agent_0/net/weight; "
                 "self.opt.param_groups[0]['lr'] is 0.00081",
+        "lazy optimiser": f"{learn}, request 2, {again} agent_0/net/weight; "
+                          "self.late.state of parameter 0['step'] is tensor(2.), in the fresh",
         "decay": f"{learn}, request 2, {again} agent_0/net/weight; self.n is 2",
         "entropy": f"{learn}, request 1, {again} agent_0/net/bias; no attribute differs",
         "mode": None,  # each request sets it

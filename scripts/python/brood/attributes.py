@@ -76,9 +76,7 @@ def _compare(path: str, a: Any, b: Any, in_block: Callable[[int], bool], seen: s
     elif torch is not None and isinstance(a, torch.nn.Module):
         inner = _of_module(path, a, b)
     elif torch is not None and isinstance(a, torch.optim.Optimizer):
-        inner = [(f"{path}.param_groups[{i}][{k!r}]", g[k], h.get(k))
-                 for i, (g, h) in enumerate(zip(a.param_groups, b.param_groups))
-                 for k in g if k not in ("params", "lr") or k == "lr" and not _is_managed(a)]
+        inner = _of_optimizer(path, a, b)
     elif hasattr(a, "__dict__"):
         inner = [(f"{path}.{k}", v, vars(b).get(k)) for k, v in list(vars(a).items())[:_MOST]]
     for p, x, y in inner:
@@ -96,9 +94,18 @@ def _equal(torch: Any, a: Any, b: Any) -> bool:
     return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _is_managed(opt: Any) -> bool:
-    """Its learning rate is set before each writing request."""
-    return getattr(opt, "brood_rate", "") != ""
+def _of_optimizer(path: str, a: Any, b: Any) -> list[tuple[str, Any, Any]]:
+    """Its numbers, and the state of each parameter. A learning rate of the configuration is set
+    before each stage, and is not compared."""
+    skipped = {"params", "lr"} if getattr(a, "brood_rate", "") else {"params"}
+    found: list[tuple[str, Any, Any]] = []
+    for i, (g, h) in enumerate(zip(a.param_groups, b.param_groups)):
+        where = f"{path}.param_groups[{i}]"
+        found += [(f"{where}[{k!r}]", v, h.get(k)) for k, v in g.items() if k not in skipped]
+        found += [(f"{path}.state of parameter {j}", dict(a.state.get(p, {})),
+                   dict(b.state.get(q, {})))
+                  for j, (p, q) in enumerate(zip(g["params"], h["params"]))]
+    return found
 
 
 def _of_module(path: str, a: Any, b: Any) -> list[tuple[str, Any, Any]]:

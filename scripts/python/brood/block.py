@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Array
+from .arrays import Array, address_of
 from .errors import Error
 from .protocol import BFLOAT16, DTYPES
 
@@ -36,7 +36,7 @@ class Variable:
 
     @property
     def address(self) -> int:
-        return int(self.array.ctypes.data)
+        return address_of(self.array)
 
     @property
     def n_bytes(self) -> int:
@@ -85,7 +85,7 @@ class Block:
         return self.memory[:self.n_bytes]
 
     def holds(self, address: int) -> bool:
-        begin = int(self.memory.ctypes.data)
+        begin = address_of(self.memory)
         return begin <= address < begin + self.n_bytes
 
     def changed(self, before: Array) -> list[str]:
