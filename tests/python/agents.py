@@ -87,3 +87,40 @@ def play(file, players, log, kills=(), updates=8, python=sys.executable, config=
                 for i, (method, body) in enumerate(asked):
                     assert p.request(method, body) == answers[2 * i + 1]
         return answers, p.block()
+
+
+def learns(file, updates, rows, python=sys.executable, columns=()):
+    """Plays a game whose right action is the place of the largest of five observations; rows:
+    of an update, drawn from the log, or 0 for the newest ones. Returns how often greedy actions
+    are right, at first and at last."""
+    who, copies = testing.player("agent_0", 5, heads=[5]), 64
+    log, rng = testing.Experience([who], dict.fromkeys(columns, 1)), np.random.default_rng(1)
+    optimizer = {**testing.OPTIMIZER, "learning_rate": 0.003}
+    network = {**testing.NETWORK, "hidden": [64, 64]}
+
+    with program(file, log, python) as p:
+        def ask(mode, step):
+            obs = rng.normal(size=(copies, 5)).astype("f4")
+            answer = p.request("act", {"mode": mode, "step": step,
+                                       "obs": [1, [copies, 5], obs.tobytes()]})
+            action = np.frombuffer(answer["actions"][2], "f4").reshape(copies, 5)
+            return obs, action, action.argmax(1) == obs.argmax(1), answer
+
+        def right():
+            return np.mean([ask(2, 0)[2].mean() for _ in range(10)])
+
+        p.configure(testing.configuration([who], actor=network, critic=network,
+                                          optimizer=optimizer))
+        first = right()
+        for i in range(updates):
+            obs, action, reward, answer = ask(0, i * copies)
+            values = {"obs": obs, "next_obs": obs, "action": action, "reward": reward,
+                      "terminated": np.ones(copies), "alive": np.ones(copies),
+                      **{k: np.frombuffer(answer["columns"][k][2], "f4") for k in columns}}
+            log.append({f"agent_0/{k}": x for k, x in values.items()}, copies)
+            places = rng.integers(0, log.n_rows, rows) if rows else \
+                np.arange(log.n_rows - copies, log.n_rows)
+            p.request("learn", {"step": i * copies, "update": i, "repeat": 0, "inputs": {},
+                                "rows": [23, [1, len(places), 1],
+                                         places.astype("<u8").tobytes()]})
+        return first, right()

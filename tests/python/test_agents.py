@@ -6,8 +6,8 @@ import struct
 import subprocess
 import sys
 
-from agents import (EXAMPLES, SOURCE, harness, line_of, needs_numpy, play, program, refused, team,
-                    write)
+from agents import (EXAMPLES, SOURCE, harness, learns, line_of, needs_numpy, play, program,
+                    refused, team, write)
 
 try:
     import numpy as np
@@ -172,6 +172,12 @@ def test_kill_and_replay_give_the_same_bytes(w):
         killed = play(file, players, log, kills=(0, 3, 7))
         assert calm == killed, file
         assert len({str(a) for a in calm[0]}) == len(calm[0])  # it does learn
+
+
+@needs_numpy
+def test_the_example_learns(w):
+    first, last = learns(EXAMPLES / "numpy_q.py", 600, 128)
+    assert first < 0.5 and last > 0.85, (first, last)
 
 
 @needs_numpy

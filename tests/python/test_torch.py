@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 
-from agents import EXAMPLES, HEAD, harness, line_of, needs_numpy, play, program, refused, team
+from agents import (EXAMPLES, HEAD, harness, learns, line_of, needs_numpy, play, program, refused,
+                    team)
 from agents import write as write_program
 
 try:
@@ -48,6 +49,14 @@ def test_the_examples_give_the_same_bytes_after_kills(w):
         killed = play(EXAMPLES / f"{name}.py", players, log, kills=(0, 3, 7), **more)
         assert calm == killed, name
         assert len({str(a) for a in calm[0]}) == len(calm[0])
+
+
+@needs_torch
+def test_the_examples_learn(w):
+    for name, updates, rows, columns in (("dqn", 500, 128, ()),
+                                         ("ppo", 120, 0, ("log_prob", "value"))):
+        first, last = learns(EXAMPLES / f"{name}.py", updates, rows, PYTHON, columns)
+        assert first < 0.5 and last > 0.8, (name, first, last)
 
 
 OPTIMIZERS = """
