@@ -7,6 +7,7 @@ import harness
 from test_exactness import outcome
 
 PLAIN = harness.SOURCE / "tests" / "support" / "plain_program.py"
+EXAMPLES = harness.SOURCE / "tests" / "examples" / "agents"
 CONFIG = """
 env: {{id: simple_spread}}
 run: {{env_steps: {steps}, seed: 5}}
@@ -69,15 +70,15 @@ def test_a_program_that_does_not_describe_itself_is_refused(w):
         assert not os.path.exists("/tmp/of_a_program")
 
 
-def test_kills_change_no_byte(w):
-    config = program(w)
+def killed_as_calm(w, config, kills, *options):
+    """A run whose agents are killed at random moments ends with the bytes of a calm one."""
     with open(config, "a", encoding="ascii") as f:
         f.write("agents: {agent: {restart: {max_restarts: 1000000, delay: 0s}}}\n")
-    w.brood("run", config, "--name", "calm")
-    p = w.start("run", config, "--name", "killed")
+    w.brood("run", config, "--name", "calm", *options)
+    p = w.start("run", config, "--name", "killed", *options)
     killed = 0
     harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir("killed")))
-    while p.poll() is None and killed < 12:
+    while p.poll() is None and killed < kills:
         for name, pid in pids(w, "killed").items():
             if p.poll() is None and pid in harness.processes():
                 harness.kill(pid)
@@ -86,6 +87,44 @@ def test_kills_change_no_byte(w):
     assert "event=respawn" in (w.run_dir("killed") / "journal").read_text()
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
     assert not [line for _, _, line in harness.processes().values() if str(w.path) in line]
+
+
+def test_kills_change_no_byte(w):
+    killed_as_calm(w, program(w), 12)
+
+
+def example(w, name, more=""):
+    """A configuration whose agents are one of tests/examples/agents."""
+    needs_msgpack()
+    text = CONFIG.format(steps=3000).replace("[python3, agents/plain_program.py]",
+                                             f"[python3, {EXAMPLES / name}]")
+    return w.write("example.yaml", text.replace("  settings: {step: 0.5 to 0.125 over 500}\n", "")
+                   + more)
+
+
+def test_an_example_in_numpy_is_killed_and_resumed(w):
+    if importlib.util.find_spec("numpy") is None:
+        raise harness.Skip("Python has no numpy")
+    config = example(w, "numpy_q.py")
+    killed_as_calm(w, config, 9)
+    w.brood("run", config, "--name", "halves", "--until", "1000", code=None)
+    w.brood("resume", "halves")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
+
+
+def test_an_example_in_pytorch_is_killed(w):
+    if importlib.util.find_spec("torch") is None:
+        raise harness.Skip("Python has no torch")
+    killed_as_calm(w, example(w, "dqn.py"), 6)
+
+
+def test_programs_run_on_nodes(w):
+    config = program(w)
+    w.brood("run", config, "--name", "here")
+    w.brood("run", config, "--name", "there", "--set", "cluster={launcher: local, nodes: 2}")
+    harness.assert_same_files(
+        {k: v for k, v in outcome(w.run_dir("here")).items() if k.startswith("agent_")},
+        {k: v for k, v in outcome(w.run_dir("there")).items() if k.startswith("agent_")})
 
 
 def test_a_run_is_resumed_from_what_it_keeps(w):
