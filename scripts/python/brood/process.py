@@ -99,6 +99,9 @@ class Process:
 
     def serve(self) -> int:
         """Until the supervisor closes the pipe or says `shutdown`; the exit code."""
+        for fd in range(FD_IN, FD_REQUEST + 1):  # not for what the agent's code starts
+            with contextlib.suppress(OSError):
+                os.set_inheritable(fd, False)
         requests = FrameReader.of(FD_IN)
         message = FrameReader(_from_start(FD_REQUEST)).next()
         while message is not None:
