@@ -157,6 +157,8 @@ def test_settings_are_attributes_and_can_change(w):
             e = refused(f"{key} cannot be changed while the agent runs", p.request, "set",
                         {"changes": {"discount": 0.1, key: 0.1}})
             assert e.details["key"] == key
+        for value, what in ((float("nan"), "a finite number"), ("x", "a number expected")):
+            refused(what, p.request, "set", {"changes": {"settings.rate": 0, "discount": value}})
         assert p.request("learn", body)["scalars"]["discount"] == 0.75  # all or nothing
         p.restart()
         assert p.request("learn", body)["scalars"]["rate"] == 0.5
@@ -458,6 +460,7 @@ def test_errors_are_one_line_with_their_place(w):
              f"RuntimeError: no luck (mine.py:{n} in learn)"),
             ((result, "batch['next_obs2']"), learn,
              f"column agent_0/next_obs2 is not among the agent's `reads` (mine.py:{n} in learn)"),
+            ((result, "import sys; sys.exit('over')"), learn, f"SystemExit: over (mine.py:{n} in"),
             ((result, "return [1]"), learn, "learn returned a list"),
             ((result, "return {'x': np.zeros(3)}"), learn,
              f"(8, ...) expected (mine.py:{line_of(SMALL, 'def learn')})"),

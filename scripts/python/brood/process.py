@@ -82,7 +82,7 @@ class Process:
                 if where:
                     e.args = (f"{e} ({where})",)
             return [RESPONSE, number, error_map(e), None]
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             if _is_out_of_memory(e):
                 raise MemoryError from e
             traceback.print_exc()
@@ -132,7 +132,7 @@ class Process:
                                               "ended": ended}])
 
 
-def _is_out_of_memory(e: Exception) -> bool:
+def _is_out_of_memory(e: BaseException) -> bool:
     """torch has errors of its own for that."""
     return type(e).__name__ == "OutOfMemoryError" or isinstance(e, RuntimeError) and \
         "not enough memory" in str(e)

@@ -318,6 +318,8 @@ class Values:
                             "live settings", code="not found", key=key)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise Error(f"{key}: a number expected, found {value!r}", code="config", key=key)
+            if not math.isfinite(np.float32(value)):
+                raise Error(f"{key}: a finite number expected", code="argument", key=key)
             places.append((self._live[short][end], float(value)))
         for place, x in places:
             place[...] = np.float32(x)
