@@ -313,6 +313,12 @@ def test_agents_propose_what_they_would_choose(w):
         at = {n: o for n, _, _, o in log.columns}
         ends = there[rows, at["a/terminated"]:at["a/terminated"] + 4].copy().view("f4")[:, 0]
         assert 0 < ends.sum() < 20 and (action.sum(1) == 1 - ends).all()
+    with program(write(w, SMALL), log) as p:  # groups of the same rows draw different numbers
+        p.configure(testing.configuration([who]))
+        twice = [23, [2, 40, 1], body["rows"][2] * 2]
+        action = p.request("propose", {**body, "rows": twice})["outputs"]["action"][2]
+        alone = p.request("propose", body)["outputs"]["action"][2]
+        assert alone == action[:800] != action[800:]
 
 
 @needs_numpy
@@ -324,7 +330,7 @@ def test_windows_and_bytes(w):
         class Mine(brood.Agent):
             rows = brood.window()
             def act(self, obs, ctx):
-                assert obs.dtype == np.float32 and obs.max() > 100
+                assert obs.dtype == np.float32 and obs.max() > 50
                 return np.zeros(len(obs), int)
             def learn(self, batch, ctx):
                 x = batch["obs"]
@@ -336,6 +342,10 @@ def test_windows_and_bytes(w):
         p.request("act", testing.act_params(who, 4, 0, 1))
         answer = p.request("learn", testing.stage_params(log, 7, 0, 1))
         assert 100 < answer["scalars"]["most"] <= 255
+        assert p.request("propose", testing.stage_params(log, 7, 0, 1))["outputs"]["action"][1] \
+            == [1, 7, 5]
+        assert p.request("propose", testing.stage_params(log, 7, 0, 1, length=3))["outputs"][
+            "action"][1] == [1, 21, 5]
         refused("row 40 is not in the experience log of 40 rows", p.request, "learn",
                 {**testing.stage_params(log, 1, 0, 1),
                  "rows": [23, [1, 1, 1], struct.pack("<Q", 40)]})

@@ -285,7 +285,7 @@ class Runtime:
         is_own = not group and hasattr(self.cls, s.name)
         method = getattr(self.agent, s.name) if is_own else self._propose
         rows = tensor(body, "rows", "uint64", 3)
-        n_groups, n_rows, _ = rows.shape
+        n_groups, n_rows, length = rows.shape
         weights = tensor(body, "weights", "float32", 2) if "weights" in body else None
         if weights is not None and weights.shape != (n_groups, n_rows):
             raise Error(f"weights: ({n_groups}, {n_rows}) expected", code="shape")
@@ -296,7 +296,7 @@ class Runtime:
             self._torch.begin_stage(whole(body, "step"))
         results: list[Mapping[str, Any]] = []
         for g in [mine] if s.writes else range(n_groups):
-            ctx = self._stage_context(s, body, f"/{group}" if group else "")
+            ctx = self._stage_context(s, body, f"/{group}" if group else "", g)
             ctx.inputs = {k: self._input(x, g, n_groups) for k, x in inputs.items()}
             batch = Batch(self.log(), rows[g], None if weights is None else weights[g], self.me,
                           self.players, frozenset(self.reads), keep_length)
@@ -308,6 +308,8 @@ class Runtime:
             results.append(result or {})
         if s.writes and self._torch is not None:
             self._torch.end_writing()
+        if not is_own:
+            n_rows *= length
         answer = stage_answer(results, s.name, n_rows, 0 if s.writes else mine)
         if s.writes and self.settings.get("on_nonfinite", "stop") == "stop":
             self._check_finite(answer["scalars"], s)
@@ -322,10 +324,11 @@ class Runtime:
             raise Error(f"agent {self.name}, stage {s.name}: {bad} is not finite",
                         code="nonfinite")
 
-    def _stage_context(self, s: Stage, body: Body, group: str) -> Context:
+    def _stage_context(self, s: Stage, body: Body, group: str, g: int) -> Context:
+        """For group g of the rows, whose draws begin behind those of the groups before it."""
         update, repeat = whole(body, "update"), whole(body, "repeat")
         counter = (update * self.repeats.get(s.name, 1) + repeat) & (2**64 - 1)
-        d = Draws(self.seed, self.name, f"stage {s.name}{group}", [counter], [0], False)
+        d = Draws(self.seed, self.name, f"stage {s.name}{group}", [counter], [g], False)
         ctx = Context(self.values, d, self.send)
         ctx.step, ctx.update, ctx.repeat = whole(body, "step"), update, repeat
         return ctx
@@ -341,11 +344,12 @@ class Runtime:
     def _propose(self, batch: Batch, ctx: Context) -> dict[str, Any]:
         """The stage `propose` of an agent that has none: what `act` chooses at the rows' next
         observations, as at the beginning of an episode; 0 where the agent is not there any
-        more. Row i of the rows draws elements i * width on."""
-        shape, me = batch.rows.shape, self.me
-        n = batch.rows.size
-        d = ctx._draws
-        draws_ = Draws(d.seed, d.name, d.purpose, list(d.counter) * n, list(range(n)), True)
+        more. Each step of a row is a row of its own, (B * L, U), and row i of all groups draws
+        elements i * width on."""
+        me, n, d = self.me, batch.rows.size, ctx._draws
+        begin = d.place[0] * n
+        draws_ = Draws(d.seed, d.name, d.purpose, list(d.counter) * n,
+                       list(range(begin, begin + n)), True)
         inner = Context(self.values, draws_, self.send)
         inner.step, inner.update, inner.repeat = ctx.step, ctx.update, ctx.repeat
         inner.evaluates = True  # the columns of its answer are not used
@@ -359,8 +363,7 @@ class Runtime:
         actions = self._checked(self.agent.act(obs, inner), n, inner).actions.copy()
         gone = (batch["alive"] == 0) | (batch["terminated"] == 1) | ~batch.present
         actions[gone.reshape(n)] = 0
-        return {"action": actions.reshape(shape[0], -1, me.action.width)
-                if len(shape) > 1 else actions}
+        return {"action": actions}
 
     # ---- other requests ----
 
