@@ -4,6 +4,7 @@
 #include "common/err/check.h"
 #include "common/text/scan.h"
 
+#include <pthread.h>
 #include <string.h>
 
 const char *const rows_kind_names[ROWS_KIND_COUNT + 1] = {"transitions", "episodes",
@@ -55,19 +56,27 @@ const struct field *algorithm_setting(const struct algorithm_info *a, unsigned f
     return NULL;
 }
 
-const struct algorithm_info *algorithm_any(void)
+static struct field any_settings[4 * ALGORITHM_MAX_SETTINGS];
+static struct algorithm_info any = {.name = "any", .settings = {.fields = any_settings}};
+
+static void make_any(void)
 {
-    static struct field all[4 * ALGORITHM_MAX_SETTINGS];
-    static struct algorithm_info any = {.settings = {.fields = all}};
+    const size_t room = sizeof(any_settings) / sizeof(any_settings[0]);
     struct schema *s = &any.settings;
     const struct algorithm_info *a;
 
-    for (size_t i = 0; any.name == NULL && (a = algorithm_at(i)) != NULL; i++) {
-        for (size_t k = 0; k < a->settings.n && s->n < sizeof(all) / sizeof(all[0]); k++)
+    for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
+        for (size_t k = 0; k < a->settings.n && s->n < room; k++)
             if (schema_find(s, a->settings.fields[k].key) == NULL)
-                all[s->n++] = a->settings.fields[k];
+                any_settings[s->n++] = a->settings.fields[k];
     }
-    any.name = "any"; /* it is complete */
+}
+
+const struct algorithm_info *algorithm_any(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    CHECK(pthread_once(&once, make_any) == 0);
     return &any;
 }
 

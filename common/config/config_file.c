@@ -145,6 +145,8 @@ int run_config_merged(const char *path, const char *const *set, size_t n_set,
     free(text);
     if (rc == 0)
         rc = resolve(&file, &root, &tree, err);
+    if (rc == 0)
+        rc = loader_place_programs(root, &tree, err);
     for (size_t i = 0; rc == 0 && i < n_set; i++)
         rc = yaml_tree_set(root, &tree, "--set ", set[i], err);
     if (rc == 0)

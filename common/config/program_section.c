@@ -11,18 +11,59 @@
 #include <string.h>
 
 /* The folder of the file that names the program, absolute. */
-static int find_directory(const struct loader *l, const struct yaml_node *command,
-                          struct agent_config *a)
+static int find_directory(const struct yaml_node *command, struct arena *arena,
+                          const char **ret, struct err *err)
 {
     const char *file = command->line > 0 ? command->place : ""; /* an option: here */
     const char *slash = strrchr(file, '/');
-    char *folder = arena_strndup(&l->c->arena, file, slash != NULL ? slash - file : 0);
+    char *folder = arena_strndup(arena, file, slash != NULL ? slash - file : 0);
     char whole[PATH_MAX];
 
     if (realpath(*folder != '\0' ? folder : ".", whole) == NULL)
-        return err_errno(l->err, "the folder of %s", file);
-    a->directory = arena_strdup(&l->c->arena, whole);
+        return err_errno(err, "the folder of %s", file);
+    *ret = arena_strdup(arena, whole);
     return 0;
+}
+
+/* Adds the directory to a section that names a program without one. */
+static int place_program(struct yaml_node *section, struct arena *arena, struct err *err)
+{
+    const struct yaml_node *command = yaml_find(section, "command");
+    struct yaml_node **children, *directory;
+    const char *text;
+    int rc;
+
+    if (command == NULL || section->kind != YAML_MAP ||
+        yaml_find(section, "directory") != NULL)
+        return 0;
+    rc = find_directory(command, arena, &text, err);
+    if (rc < 0)
+        return rc;
+    directory = ARENA_NEW(arena, struct yaml_node);
+    *directory = (struct yaml_node){.kind = YAML_SCALAR,
+                                    .key = "directory",
+                                    .text = text,
+                                    .place = command->place,
+                                    .line = command->line,
+                                    .quoted = 1};
+    children = ARENA_ARRAY(arena, struct yaml_node *, section->n + 1);
+    memcpy(children, section->child, section->n * sizeof(struct yaml_node *));
+    children[section->n] = directory;
+    section->child = children;
+    section->n++;
+    return 0;
+}
+
+int loader_place_programs(struct yaml_node *root, struct arena *arena, struct err *err)
+{
+    struct yaml_node *defaults = yaml_find(root, "defaults");
+    struct yaml_node *agents = yaml_find(root, "agents");
+    int rc = defaults != NULL ? place_program(defaults, arena, err) : 0;
+
+    for (size_t i = 0;
+         agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++)
+        rc = place_program(agents->child[i], arena, err);
+    return rc;
 }
 
 static const char *const program_keys[] = {"command", "directory", "environment",
@@ -124,7 +165,8 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
         check_environment(l, path, a) < 0)
         return ERR_CONFIG;
     if (yaml_find(section, "command") != NULL && yaml_find(section, "directory") == NULL)
-        rc = find_directory(l, yaml_find(section, "command"), a);
+        rc = find_directory(yaml_find(section, "command"), &l->c->arena, &a->directory,
+                            l->err);
     else if (a->directory == NULL || *a->directory != '/')
         rc = yaml_fail(yaml_find(section, "directory"), where, l->err,
                        "found '%.100s', expected a path that begins with /",

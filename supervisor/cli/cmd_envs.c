@@ -2,6 +2,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
@@ -238,6 +239,7 @@ static int print_id(const struct cli *cli, const char *id, int is_whole)
 static int print_file(const struct cli *cli, const char *path)
 {
     const struct config_options options = {.env_names = env_agent_names,
+                                           .describe = describe_program,
                                            .dropped = cli_dropped,
                                            .dropped_ctx = (void *)(uintptr_t)cli,
                                            .extends = 1};

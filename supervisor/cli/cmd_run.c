@@ -322,6 +322,7 @@ static int name_series(const struct cli *cli, const struct run_options *o, char 
     const struct config_options co = {.set = o->sets.text,
                                       .n_set = o->sets.n,
                                       .env_names = env_agent_names,
+                                      .describe = describe_program,
                                       .dropped = cli_not_yet,
                                       .extends = 1};
     struct run_config config = {0};

@@ -2,6 +2,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
@@ -570,6 +571,7 @@ static int read_config(const struct sweep *w, const char *const *sets, size_t n,
         &(struct config_options){.set = sets,
                                  .n_set = n,
                                  .env_names = env_agent_names,
+                                 .describe = describe_program,
                                  .dropped = dropped,
                                  .dropped_ctx = (void *)(uintptr_t)w->cli,
                                  .extends = 1},

@@ -29,13 +29,22 @@ struct study_status {
 
 /* ---- the rung or round ---- */
 
-static int read_run_steps(const struct study *s, uint64_t *ret, struct err *err)
+/* Neither the environment nor a program is asked: the study may be another user's. What the
+ * programs are, the first trial's run knows. */
+static int read_run_steps(const struct study *s, const char *folder, uint64_t *ret,
+                          struct err *err)
 {
-    struct run_config
-        c; /* without asking its environment: the study may be another user's */
-    const int rc =
-        run_config_read(&c, s->base, &(struct config_options){.extends = 1}, err);
+    const struct config_options options = {.extends = 1};
+    char *run = study_run_path(s, folder, &(struct study_run_id){0});
+    char *file = xasprintf("%s/config.yaml", run);
+    struct run_config c;
+    int rc = run_config_read(&c, s->base, &options, err);
 
+    if (rc == ERR_CONFIG &&
+        run_config_read(&c, file, &(struct config_options){0}, NULL) == 0)
+        rc = 0;
+    free(file);
+    free(run);
     if (rc < 0)
         return rc;
     *ret = (uint64_t)c.run.env_steps;
@@ -98,7 +107,7 @@ static int find_stage(struct study_status *p, struct err *err)
 {
     const struct study *s = &p->study;
     uint64_t until, run_steps = 0;
-    int rc = read_run_steps(s, &run_steps, err);
+    int rc = read_run_steps(s, p->path, &run_steps, err);
 
     if (rc == 0)
         rc = study_dir_look(&p->study, p->path, err);

@@ -9,15 +9,16 @@
 #include "common/wire/cursor.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 enum { MAX_ALGORITHMS = 64 };
 
-/* Lives as long as the process, as the descriptions do. */
+/* Lives as long as the process, as the descriptions do. Any thread may ask for them. */
 static struct arena arena;
 static struct algorithm_info all[MAX_ALGORITHMS + 1]; /* up to one without a name */
 
-static int unpack(struct err *err)
+static int unpack_all(struct err *err)
 {
     const msgpack_object *list = NULL;
     struct msg answer;
@@ -35,6 +36,13 @@ static int unpack(struct err *err)
     return rc;
 }
 
+static void unpack(void)
+{
+    struct err err = {0};
+
+    CHECK(unpack_all(&err) == 0, "brood-agent describe: %s", err.msg);
+}
+
 /* ---- programs ---- */
 
 /* They live as long as the process, too. */
@@ -46,13 +54,17 @@ struct noted {
     size_t len;
 };
 static struct noted *noted;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and the arena */
 
 static struct noted *find_noted(const char *hash)
 {
-    struct noted *p = noted;
+    struct noted *p;
 
+    (void)pthread_mutex_lock(&lock);
+    p = noted;
     while (p != NULL && strcmp(p->hash, hash) != 0)
         p = p->next;
+    (void)pthread_mutex_unlock(&lock);
     return p;
 }
 
@@ -64,6 +76,18 @@ const void *program_frame(const char *hash, size_t *ret_len)
         return NULL;
     *ret_len = p->len;
     return p->frame;
+}
+
+static struct noted *add_noted(const char *hash, const struct algorithm_info *info,
+                               const void *frame, size_t len)
+{
+    struct noted *p = ARENA_NEW(&arena, struct noted);
+
+    *p = (struct noted){noted, arena_strdup(&arena, hash), *info,
+                        arena_alloc(&arena, len), len};
+    memcpy(p->frame, frame, len);
+    noted = p;
+    return p;
 }
 
 int program_note(const struct algorithm_info **ret, const char *hash, const void *frame,
@@ -88,18 +112,17 @@ int program_note(const struct algorithm_info **ret, const char *hash, const void
     rc = msg_get_array(&answer.body, "algorithms", &list, err);
     if (rc == 0 && (list == NULL || list->via.array.size != 1))
         rc = err_set(err, ERR_PROTOCOL, "the description of one program expected");
+    (void)algorithm_at(0); /* unpacks into the arena */
+    (void)pthread_mutex_lock(&lock);
     if (rc == 0)
         rc = msg_to_algorithm(&list->via.array.ptr[0], &info, &arena, err);
     msg_done(&answer);
-    if (rc < 0)
-        return rc;
-    p = ARENA_NEW(&arena, struct noted);
-    *p = (struct noted){noted, arena_strdup(&arena, hash), info, arena_alloc(&arena, len),
-                        len};
-    memcpy(p->frame, frame, len);
-    noted = p;
-    *ret = &p->info;
-    return 0;
+    if (rc == 0)
+        p = add_noted(hash, &info, frame, len);
+    (void)pthread_mutex_unlock(&lock);
+    if (rc == 0)
+        *ret = &p->info;
+    return rc;
 }
 
 int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
@@ -125,8 +148,8 @@ int algorithm_load(const struct algorithm_info **ret, const char *hash, const ch
 
 const struct algorithm_info *algorithm_at(size_t i)
 {
-    struct err err = {0};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    CHECK(all[0].name != NULL || unpack(&err) == 0, "brood-agent describe: %s", err.msg);
+    CHECK(pthread_once(&once, unpack) == 0);
     return i < MAX_ALGORITHMS && all[i].name != NULL ? &all[i] : NULL;
 }

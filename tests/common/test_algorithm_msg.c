@@ -3,6 +3,7 @@
 #include "common/msg/algorithm_msg.h"
 #include "tests/support/test_main.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,28 @@ START_TEST(descriptions_are_read_back)
     msg_done(&message);
     msg_out_done(&out);
     arena_done(&arena);
+}
+END_TEST
+
+static void *find_default(void *ctx)
+{
+    return (void *)(uintptr_t)(algorithm_default()->settings.n +
+                               algorithm_any()->settings.n);
+}
+
+/* The first to ask may be several threads at once, as in `brood web`. */
+START_TEST(threads_find_whole_descriptions)
+{
+    enum { THREADS = 16 };
+    pthread_t thread[THREADS];
+    void *found[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, find_default, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(thread[i], &found[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_ptr_eq(found[i], find_default(NULL));
 }
 END_TEST
 
@@ -222,6 +245,7 @@ static Suite *make_suite(void)
     Suite *s = suite_create("algorithm_msg");
     TCase *tc = tcase_create("algorithm_msg");
 
+    tcase_add_test(tc, threads_find_whole_descriptions); /* before any other asks */
     tcase_add_loop_test(tc, descriptions_are_read_back, 0, 64);
     tcase_add_loop_test(tc, a_stranger_is_checked, 0, STRANGERS);
     tcase_add_test(tc, a_damaged_description_is_an_error);

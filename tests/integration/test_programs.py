@@ -174,6 +174,16 @@ def test_programs_play_beside_other_agents(w):
     assert w.status("mixed")["state"] == "done"
 
 
+def test_programs_are_swept_and_seeded(w):
+    config = program(w, steps=600)
+    w.brood("run", config, "--name", "seeded", "--seeds", "1,2")
+    study = w.write("study.yaml", f"base: {config.name}\n"
+                                  "search: {defaults.settings.step: [0.25, 0.75]}\n")
+    w.brood("sweep", study)
+    assert len(list((w.runs / "study").glob("*/config.yaml"))) == 2
+    assert harness.json_lines(w.brood("status", "study", "--json")[0])[0]["state"] == "done"
+
+
 def test_settings_change_while_it_runs(w):
     p = w.start("run", program(w, steps=harness.FOREVER), "--name", "live")
     harness.wait_until("steps", lambda: w.run_dir("live").exists()
