@@ -79,21 +79,41 @@ static int set_given(const msgpack_object *map, struct err *err)
     return rc;
 }
 
-/* Puts the folder of the package `brood` in front of PYTHONPATH: where the sources are, in a
- * build folder, or where `meson install` put it. */
+/* Returns the folder of the package `brood`: that of the sources, for an agent in its build
+ * folder; otherwise where `meson install` puts it, seen from the agent in libexec/brood or
+ * beside brood. free(). */
+static char *python_folder(void)
+{
+    static const char build[] = BROOD_BUILD_ROOT "/";
+    static const char *const installed[] = {"../../share/brood/python",
+                                            "../share/brood/python"};
+    char exe[PATH_MAX] = "";
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *slash = n > 0 ? strrchr(exe, '/') : NULL, *ret = NULL;
+
+    if (slash == NULL || strncmp(exe, build, sizeof(build) - 1) == 0)
+        return xstrdup(BROOD_PYTHON_SOURCE);
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++) {
+        free(ret);
+        ret = xasprintf("%s/%s", exe, installed[i]);
+        if (access(ret, F_OK) == 0)
+            break;
+    }
+    return ret;
+}
+
+/* Puts the package in front of PYTHONPATH. */
 static void set_python_path(void)
 {
-    static const char *const places[] = {BROOD_PYTHON_SOURCE, BROOD_PYTHON_INSTALLED};
     const char *given = getenv("PYTHONPATH");
-    char exe[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    const int is_built = n > 0 && strncmp(exe, BROOD_BUILD_ROOT "/",
-                                          sizeof(BROOD_BUILD_ROOT "/") - 1) == 0;
-    char *path = xasprintf("%s%s%s", places[!is_built], given != NULL ? ":" : "",
-                           given != NULL ? given : "");
+    char *folder = python_folder();
+    char *path =
+        xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
 
     (void)setenv("PYTHONPATH", path, 1);
     free(path);
+    free(folder);
 }
 
 static void set_usual(void)

@@ -1,4 +1,5 @@
 """An installed brood, and what scripts/brood and scripts/setup.sh build."""
+import importlib.util
 import json
 import os
 import pathlib
@@ -20,6 +21,17 @@ def installed(w):
     found = list((w.path / "root").rglob("bin/brood"))
     assert len(found) == 1, found
     return found[0], found[0].parent.parent
+
+
+def runs_an_agent_in_python(w, program, name):
+    """One that imports the package, of which nothing but the installed brood knows."""
+    if any(importlib.util.find_spec(module) is None for module in ("numpy", "msgpack")):
+        return
+    agent = harness.SOURCE / "tests" / "examples" / "agents" / "numpy_q.py"
+    shutil.copy(agent, w.path / "mine.py")
+    config = w.write("mine.yaml", "env: {id: simple_spread}\nrun: {env_steps: 200}\n"
+                                  "defaults: {algorithm: program, command: [python3, mine.py]}\n")
+    w.brood("run", config, "--name", name, program=program)
 
 
 def test_what_is_installed_finds_its_parts(w):
@@ -49,8 +61,10 @@ def test_what_is_installed_finds_its_parts(w):
     (w.path / "root").rename(w.path / "moved")
     program = w.path / "moved" / program.relative_to(w.path / "root")
     w.brood("run", w.small(steps=200), "--name", "b", program=program)
+    runs_an_agent_in_python(w, program, "in_libexec")
     shutil.move(next((w.path / "moved").rglob("brood-agent")), program.parent)
     w.brood("run", w.small(steps=200), "--name", "c", program=program)
+    runs_an_agent_in_python(w, program, "beside")
     (program.parent / "brood-agent").unlink()
     _, err = w.brood("run", w.small(steps=200), "--name", "d", program=program, code=2)
     assert "brood-agent is neither in " in err and err.count("\n") == 1, err
