@@ -20,8 +20,8 @@ typedef int (*loop_request_fn)(void *ctx, const struct msg *request, struct msg_
 typedef int (*loop_first_fn)(void *ctx, const struct msg *request, const uint8_t *data,
                              size_t len, struct err *err);
 
-/* first: NULL: nobody looks. Returns 0 at end of file or if the callback ended the loop; ERR_FORMAT, ERR_PROTOCOL,
- * ERR_LIMIT: the stream is broken; -errno, ERR_NOMEM. */
+/* first: NULL: nobody looks. Returns 0 at end of file or if `handle` ended the loop;
+ * ERR_FORMAT, ERR_PROTOCOL, ERR_LIMIT: the stream is broken; -errno, ERR_NOMEM. */
 int loop_serve(int fd_in, int fd_out, loop_first_fn first, loop_request_fn handle,
                void *ctx, struct err *err);
 

@@ -8,12 +8,12 @@
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/v1_writer.h"
 #include "common/confine/confine.h"
+#include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_PARTS = 99999 }; /* a checkpoint has at most this many data files */
@@ -112,7 +112,7 @@ static void make_folder_of(const char *path)
     char *folder = xstrndup(path, end != NULL ? (size_t)(end - path) : 0);
 
     if (folder[0] != '\0')
-        (void)mkdir(folder, 0777);
+        (void)tree_make(folder, NULL);
     free(folder);
 }
 

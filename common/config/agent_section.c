@@ -69,7 +69,7 @@ static void resolve_network(struct network_config *n, const struct optimizer_con
 }
 
 /* Afterwards no value is "unset". */
-void agent_section_resolve(struct agent_config *a)
+void agent_config_resolve(struct agent_config *a)
 {
     const int own_critic = algorithm_of(a)->own_critic;
 
@@ -289,9 +289,4 @@ int agent_config_take(struct agent_config *a, struct arena *arena, struct err *e
                        a->algorithm);
     agent_section_take(a, arena);
     return 0;
-}
-
-void agent_config_resolve(struct agent_config *a)
-{
-    agent_section_resolve(a);
 }

@@ -1,6 +1,5 @@
 #include "common/config/algorithms.h"
 
-#include "common/config/schema_internal.h"
 #include "common/err/check.h"
 #include "common/text/scan.h"
 

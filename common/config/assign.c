@@ -195,7 +195,7 @@ static int read_agents_over(struct loader *l)
         if (section != NULL)
             rc = agent_section_read(l, section, path, &c->agents[i]);
         if (rc == 0) {
-            agent_section_resolve(&c->agents[i]);
+            agent_config_resolve(&c->agents[i]);
             rc = loader_check_actions(l, section, &c->agents[i]);
         }
     }
@@ -227,7 +227,7 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
     rc = read_run_over(l, from);
     if (rc < 0)
         return rc;
-    agent_section_resolve(&c->defaults);
+    agent_config_resolve(&c->defaults);
     for (size_t k = 0; k < c->n_agents; k++) {
         struct agent_config *a = &c->agents[k];
 

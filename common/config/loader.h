@@ -138,8 +138,12 @@ void loader_shorten_warmup(const struct loader *l);
  * that loader_drop drops. */
 int agent_section_read(const struct loader *l, const struct yaml_node *section,
                        const char *path, struct agent_config *a);
-/* Fills in all values that are still unset; the algorithm exists. */
-void agent_section_resolve(struct agent_config *a);
+/* Sets the algorithm's own defaults for the keys that neither section gives. Either section
+ * may be NULL. */
+void agent_section_default_values(const struct yaml_node *section,
+                                  const struct yaml_node *defaults,
+                                  struct agent_config *a, struct arena *arena);
+
 /* ---- program_section.c ---- */
 
 /* Gives the agent, whose algorithm is `program`, its description and the settings that it has.
@@ -150,13 +154,5 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
 /* Adds the directory of each program that has none, which is the folder of the file that names
  * it, so that the tree means the same in another file. -errno. */
 int loader_place_programs(struct yaml_node *root, struct arena *arena, struct err *err);
-
-/* ---- agent_section.c ---- */
-
-/* Sets the algorithm's own defaults for the keys that neither section gives. Either section
- * may be NULL. */
-void agent_section_default_values(const struct yaml_node *section,
-                                  const struct yaml_node *defaults,
-                                  struct agent_config *a, struct arena *arena);
 
 #endif

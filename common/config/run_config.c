@@ -583,7 +583,7 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
         return rc;
     agent_section_default_values(section, yaml_find(l->root, "defaults"), a,
                                  &l->c->arena);
-    agent_section_resolve(a);
+    agent_config_resolve(a);
     rc = check_needs(l, section, a);
     if (rc == 0)
         rc = check_device(l, section, a);
@@ -653,7 +653,7 @@ static int load(struct loader *l)
         rc = loader_check_experience(l);
     if (rc == 0) {
         agent_section_default_values(NULL, defaults, &c->defaults, &c->arena);
-        agent_section_resolve(&c->defaults);
+        agent_config_resolve(&c->defaults);
     }
     if (rc == 0 && l->steps != NULL) {
         loader_keep_own(c, l->root, l->steps, l->tree);

@@ -371,10 +371,11 @@ char *run_config_untrained(const struct run_config *c, int64_t steps);
 char *run_config_to_yaml(const struct run_config *c);
 /* Prints one line per key: its path, its default, its meaning. */
 void run_config_print_keys(FILE *f);
-/* For an agent that was not read from a file: takes the settings of its algorithm, with their
- * defaults; and, after values were stored, fills in those that are unset, because they depend
- * on others. ERR_CONFIG: no such algorithm. */
+/* Takes the settings of the agent's algorithm, with their defaults, for an agent that was not
+ * read from a file. ERR_CONFIG: no such algorithm. */
 int agent_config_take(struct agent_config *a, struct arena *arena, struct err *err);
+/* Fills in the values that are still unset after defaults and given values were stored,
+ * because they depend on others, such as the algorithm, which exists. */
 void agent_config_resolve(struct agent_config *a);
 
 #endif

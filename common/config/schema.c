@@ -866,19 +866,13 @@ const struct field *schema_counterpart(const struct schema *s, const struct fiel
     return f;
 }
 
-/* A section whose values are copied; base NULL: there is none. */
-struct source {
-    const struct schema *schema;
-    const void *root, *base;
-};
-
 static void reset_section(const struct schema *s, const void *root, void *base,
-                          const struct source *from, struct arena *arena);
+                          const struct section *from, struct arena *arena);
 
 /* Copies the value of `from` or, without `from`, the default. If there is neither, the
  * value becomes 0 or "unset", which the owner of the table resolves. */
 static void reset_field(const struct schema *s, const struct field *f, const void *root,
-                        void *base, const struct source *from, struct arena *arena)
+                        void *base, const struct section *from, struct arena *arena)
 {
     void *dst = at_offset(base, f->offset);
     const struct schema *below = schema_below(f, root);
@@ -893,7 +887,7 @@ static void reset_field(const struct schema *s, const struct field *f, const voi
                       : (const char *)&(int){0},
                sizeof(int));
     if (below != NULL && (copies || f->type == FIELD_MAP)) {
-        const struct source inner = {
+        const struct section inner = {
             its != NULL ? schema_below(its, from->root) : NULL, from->root,
             its != NULL ? (const char *)from->base + its->offset : NULL};
 
@@ -908,7 +902,7 @@ static void reset_field(const struct schema *s, const struct field *f, const voi
 }
 
 static void reset_section(const struct schema *s, const void *root, void *base,
-                          const struct source *from, struct arena *arena)
+                          const struct section *from, struct arena *arena)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->fields[i].type != FIELD_RAW)
@@ -918,15 +912,15 @@ static void reset_section(const struct schema *s, const void *root, void *base,
 void schema_reset(const struct schema *s, void *base, const void *from,
                   struct arena *arena)
 {
-    reset_section(s, base, base, &(struct source){s, from, from}, arena);
+    reset_section(s, base, base, &(struct section){s, from, from}, arena);
 }
 
 void schema_reset_place(const struct schema_place *at, const void *root,
                         const void *from_root, const struct schema_place *from,
                         struct arena *arena)
 {
-    const struct source source = {from != NULL ? from->schema : NULL, from_root,
-                                  from != NULL ? from->section : NULL};
+    const struct section source = {from != NULL ? from->schema : NULL, from_root,
+                                   from != NULL ? from->section : NULL};
 
     reset_field(at->schema, at->field, root, at->section, &source, arena);
 }

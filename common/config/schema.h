@@ -55,7 +55,7 @@ enum field_flags {
     /* What a setting of an algorithm means to the supervisor (algorithms.h): */
     FIELD_OWN_ROWS = 1 << 7,  /* FIELD_BOOL: each agent draws rows of its own */
     FIELD_SYMMETRY = 1 << 8,  /* FIELD_ENUM: but for the first choice, the agent sees rows
-                                under symmetries of the environment */
+                                 under symmetries of the environment */
     FIELD_UNITS = 1 << 9,     /* units of a layer: they count in estimates of memory */
     FIELD_BOX_ONLY = 1 << 10, /* FIELD_ENUM: all but the first choice need continuous
                                  actions */

@@ -8,6 +8,13 @@
 
 enum { PATH_MAX_BYTES = 200, LIST_MAX_BYTES = 480 };
 
+/* A section of a configuration: the part `base` of the struct `root`, which the table describes;
+ * base NULL: there is none. */
+struct section {
+    const struct schema *schema;
+    const void *root, *base;
+};
+
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
 size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */

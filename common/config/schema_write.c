@@ -250,16 +250,11 @@ int schema_is_given(const struct schema *s, const void *root, const void *base,
     return f->type != FIELD_RAW;
 }
 
-/* A section that is written, and the one (base NULL: none) whose values need not be. */
-struct written {
-    const struct schema *schema;
-    const void *root, *base;
-};
-
-static int write_section(const struct written *is, const struct written *but, int indent,
+/* is: the section that is written; but: one whose values need not be. */
+static int write_section(const struct section *is, const struct section *but, int indent,
                          FILE *out);
 
-static int write_map(const char *key, const struct written *is, const struct written *but,
+static int write_map(const char *key, const struct section *is, const struct section *but,
                      int indent, FILE *out)
 {
     struct xstream text;
@@ -276,7 +271,7 @@ static int write_map(const char *key, const struct written *is, const struct wri
     return any || but->base == NULL;
 }
 
-static int write_section(const struct written *is, const struct written *but, int indent,
+static int write_section(const struct section *is, const struct section *but, int indent,
                          FILE *out)
 {
     int any = 0;
@@ -294,8 +289,8 @@ static int write_section(const struct written *is, const struct written *but, in
         if (g != NULL && schema_is_given(but->schema, but->root, but->base, g))
             q = at_const(but->base, g->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
-            const struct written map = {schema_below(f, is->root), is->root, p};
-            const struct written but_map = {q != NULL ? schema_below(g, but->root) : NULL,
+            const struct section map = {schema_below(f, is->root), is->root, p};
+            const struct section but_map = {q != NULL ? schema_below(g, but->root) : NULL,
                                             but->root, q};
 
             any |= write_map(f->key, &map, &but_map, indent, out);
@@ -312,14 +307,14 @@ static int write_section(const struct written *is, const struct written *but, in
 int schema_write_map(const char *key, const struct schema *s, const void *root,
                      const void *but, int indent, FILE *f)
 {
-    return write_map(key, &(struct written){s, root, root},
-                     &(struct written){s, but, but}, indent, f);
+    return write_map(key, &(struct section){s, root, root},
+                     &(struct section){s, but, but}, indent, f);
 }
 
 int schema_write(const struct schema *s, const void *root, const void *but, int indent,
                  FILE *f)
 {
-    return write_section(&(struct written){s, root, root}, &(struct written){s, but, but},
+    return write_section(&(struct section){s, root, root}, &(struct section){s, but, but},
                          indent, f);
 }
 
@@ -350,7 +345,7 @@ static void report(const struct field *f, const char *path, const void *was,
 /* The two sections that are compared, at one path. */
 struct pair {
     const char *path;
-    struct written was, is;
+    struct section was, is;
     schema_difference_fn fn;
     void *ctx;
 };
@@ -412,7 +407,7 @@ void schema_compare(const struct schema *s, const char *path, const void *was,
         .path = path, .was = {s, was, was}, .is = {s, is, is}, .fn = fn, .ctx = ctx});
 }
 
-static void follow(const struct written *was, const struct written *is,
+static void follow(const struct section *was, const struct section *is,
                    const struct schema *s, const void *root, void *section)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -428,8 +423,8 @@ static void follow(const struct written *was, const struct written *is,
         p = at_const(was->base, g->offset);
         q = at_const(is->base, h->offset);
         if (below != NULL)
-            follow(&(struct written){schema_below(g, was->root), was->root, p},
-                   &(struct written){schema_below(h, is->root), is->root, q}, below, root,
+            follow(&(struct section){schema_below(g, was->root), was->root, p},
+                   &(struct section){schema_below(h, is->root), is->root, q}, below, root,
                    dst);
         else if (same_value(f, p, dst))
             memcpy(dst, q, schema_value_size(f->type));
@@ -438,7 +433,7 @@ static void follow(const struct written *was, const struct written *is,
 
 void schema_follow(const struct schema *s, const void *was, const void *is, void *section)
 {
-    follow(&(struct written){s, was, was}, &(struct written){s, is, is}, s, section,
+    follow(&(struct section){s, was, was}, &(struct section){s, is, is}, s, section,
            section);
 }
 

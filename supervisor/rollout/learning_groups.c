@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A group's stages are repeated for each minibatch if its members share parameters. */
 static int repeat_alike(const struct agent_config *a, const struct agent_config *b)
@@ -29,9 +28,9 @@ static int are_together(const struct run_config *c, const struct sharing *s, siz
     const struct experience_config *x = &a->experience, *y = &b->experience;
     const int shares = s->group_of[i] != SHARING_NONE;
 
-    return strcmp(a->algorithm, b->algorithm) == 0 &&
-           algorithm_rows(a) == algorithm_rows(b) && x->batch_size == y->batch_size &&
-           x->warmup == y->warmup && x->update_every == y->update_every &&
+    return algorithm_of(a) == algorithm_of(b) && algorithm_rows(a) == algorithm_rows(b) &&
+           x->batch_size == y->batch_size && x->warmup == y->warmup &&
+           x->update_every == y->update_every &&
            shares == (s->group_of[k] != SHARING_NONE) && (!shares || repeat_alike(a, b));
 }
 

@@ -174,6 +174,21 @@ def test_programs_play_beside_other_agents(w):
     assert w.status("mixed")["state"] == "done"
 
 
+def test_two_programs_learn_in_groups_of_their_own(w):
+    """Each group draws rows by a key of its own: agent_0 and agent_2 learn as if agent_1 were no
+    program."""
+    config = program(w)
+    text = (w.path / "agents" / "plain_program.py").read_text()
+    (w.path / "agents" / "other_program.py").write_text(text + "# another one\n")
+    other = ("--set", "agents.agent_1.command=[python3, agents/other_program.py]")
+    w.brood("run", config, "--name", "two", *other)
+    w.brood("run", config, "--name", "one")
+    two, one = outcome(w.run_dir("two")), outcome(w.run_dir("one"))
+    weights = [k for k in one if k.startswith("agent_") and ".data-" in k]
+    assert len(weights) == 3 and [k for k in weights if two[k] != one[k]] == [
+        k for k in weights if k.startswith("agent_1")], weights
+
+
 def test_programs_are_swept_and_seeded(w):
     config = program(w, steps=600)
     w.brood("run", config, "--name", "seeded", "--seeds", "1,2")
