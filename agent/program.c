@@ -103,17 +103,20 @@ static char *python_folder(void)
     return ret;
 }
 
-/* Puts the package in front of PYTHONPATH. */
-static void set_python_path(void)
+/* Puts the package in front of PYTHONPATH. kept: NULL, or the run's copy of the program. */
+static void set_python_path(const char *kept)
 {
     const char *given = getenv("PYTHONPATH");
-    char *folder = python_folder();
+    char *copy = kept != NULL ? xasprintf("%s/package", kept) : NULL;
+    char *folder =
+        copy != NULL && access(copy, F_OK) == 0 ? xstrdup(copy) : python_folder();
     char *path =
         xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
 
     (void)setenv("PYTHONPATH", path, 1);
     free(path);
     free(folder);
+    free(copy);
 }
 
 static void set_usual(void)
@@ -125,6 +128,74 @@ static void set_usual(void)
 
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
         (void)setenv(usual[i][0], usual[i][1], 1);
+}
+
+/* ---- where it is ---- */
+
+struct place {
+    char *directory; /* where the program is */
+    char *kept;      /* the run's copy of it; NULL: none, or it is out of reach */
+    char *start;     /* where it starts, in one of the two */
+    size_t root;     /* bytes of `directory` that `kept`/files stands for */
+};
+
+static void place_done(struct place *p)
+{
+    free(p->directory);
+    free(p->kept);
+    free(p->start);
+}
+
+static int take_place(const msgpack_object *map, struct place *ret, struct err *err)
+{
+    const msgpack_object *directory = msg_get(map, "directory");
+    const msgpack_object *kept = msg_get(map, "kept"), *at = msg_get(map, "within");
+    char *within = NULL;
+    int rc = directory != NULL ? take_text(directory, "directory", &ret->directory, err)
+                               : err_set(err, ERR_PROTOCOL, "directory expected");
+
+    if (rc == 0 && kept != NULL)
+        rc = take_text(kept, "kept", &ret->kept, err);
+    if (rc == 0 && at != NULL)
+        rc = take_text(at, "within", &within, err);
+    if (rc == 0 && ret->kept != NULL) {
+        const size_t n = strlen(ret->directory), k = within != NULL ? strlen(within) : 0;
+
+        ret->start = xasprintf("%s/files/%s", ret->kept, within != NULL ? within : "");
+        ret->root = n > k && k > 0 ? n - k - 1 : n;
+    }
+    if (ret->start != NULL && access(ret->start, F_OK) < 0) {
+        free(ret->start);
+        free(ret->kept);
+        ret->start = ret->kept = NULL;
+    }
+    if (rc == 0 && ret->start == NULL)
+        ret->start = xstrdup(ret->directory);
+    free(within);
+    return rc;
+}
+
+/* Replaces a word by the path of the file that it means, if that is not found by the word
+ * itself: the process has been started in p->start. */
+static void place_word(const struct place *p, char **word, int is_first)
+{
+    char real[PATH_MAX], *path = NULL;
+
+    if (p->kept == NULL)
+        return;
+    if (**word == '/') {
+        if (realpath(*word, real) != NULL && strncmp(real, p->directory, p->root) == 0 &&
+            real[p->root] == '/')
+            path = xasprintf("%s/files%s", p->kept, real + p->root);
+    } else if (is_first && strchr(*word, '/') != NULL && access(*word, F_OK) < 0) {
+        path = xasprintf("%s/%s", p->directory, *word);
+    }
+    if (path != NULL && access(path, F_OK) == 0) {
+        free(*word);
+        *word = path;
+    } else {
+        free(path);
+    }
 }
 
 /* ---- the requests ---- */
@@ -148,21 +219,26 @@ static int pass_on(const void *frame, size_t len, struct err *err)
 int program_execute(const struct msg *request, const void *frame, size_t len,
                     struct err *err)
 {
-    const msgpack_object *map = program_of(request), *at;
-    char *words[MAX_WORDS + 1] = {0}, *directory = NULL;
+    const msgpack_object *map = program_of(request);
+    char *words[MAX_WORDS + 1] = {0};
+    struct place place = {0};
     int rc = map->type == MSGPACK_OBJECT_MAP
                  ? take_words(map, words, err)
                  : err_set(err, ERR_PROTOCOL, "program: a map expected");
 
-    if (rc == 0 && (at = msg_get(map, "directory")) != NULL)
-        rc = take_text(at, "directory", &directory, err);
-    if (rc == 0 && directory != NULL && chdir(directory) < 0)
-        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "directory"), "%s: %s", directory,
-                        strerror(errno));
+    if (rc == 0)
+        rc = take_place(map, &place, err);
+    if (rc == 0 && chdir(place.start) < 0)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "directory"), "%s: %s",
+                        place.start, strerror(errno));
+    for (size_t i = 0; rc == 0 && words[i] != NULL; i++)
+        place_word(&place, &words[i], i == 0);
     set_usual();
     if (rc == 0)
+        (void)setenv("BROOD_DIRECTORY", place.directory, 1);
+    if (rc == 0)
         rc = set_given(map, err);
-    set_python_path();
+    set_python_path(place.kept);
     if (rc == 0)
         rc = pass_on(frame, len, err);
     if (rc == 0) {
@@ -175,6 +251,6 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
     }
     for (size_t i = 0; words[i] != NULL; i++)
         free(words[i]);
-    free(directory);
+    place_done(&place);
     return rc;
 }

@@ -5,9 +5,14 @@
  * goes on as that program: in the same process, with the same descriptors and limits, and
  * with the requests that it has read in the memfd AGENT_FD_REQUEST.
  *
- *   starts in    the given directory; a word with a slash is a path from there
- *   environment  PATH, HOME, LANG=C, BROOD_*, the given variables; PYTHONPATH with the package
- *                `brood` in front, PYTHONHASHSEED=0, PYTHONDONTWRITEBYTECODE=1, one thread for
+ *   starts in    the run's copy of its files, if the run keeps one that can be reached from
+ *                this machine: there, what was in the given directory is, and an absolute path
+ *                to a file that was copied means the copy. Otherwise in the given directory.
+ *                The first word, if it has a slash, may also be a path from the latter: the
+ *                Python of a virtual environment is not copied
+ *   environment  PATH, HOME, LANG=C, BROOD_*, BROOD_DIRECTORY (the given directory), the given
+ *                variables; PYTHONPATH with the package `brood` in front (the run's copy of it,
+ *                or the installed one), PYTHONHASHSEED=0, PYTHONDONTWRITEBYTECODE=1, one thread for
  *                OpenMP, MKL and OpenBLAS
  *   confined     as foreign environments are (CONFINE_ENVIRONMENT), and it can open files only
  *                for reading, and signal only what it started

@@ -28,8 +28,8 @@ static void describe(struct algorithm_info *ret, struct field *rows,
     ret->settings = (struct schema){.fields = rows, .n = n};
 }
 
-int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
-                   struct err *err)
+int algorithm_load(const struct algorithm_info **ret, const char *hash,
+                   const char *folder, struct err *err)
 {
     return err_set(err, ERR_NOT_FOUND, "an agent knows no programs");
 }

@@ -122,7 +122,7 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
                          "%s has no command, expected algorithm: %s",
                          a->algorithm != NULL ? a->algorithm : algorithm_default()->name,
                          ALGORITHM_PROGRAM);
-    a->command = a->environment = NULL;
+    a->command = a->environment = a->sources = NULL;
     a->directory = a->program = NULL;
     agent_section_take(a, &l->c->arena);
     return 0;

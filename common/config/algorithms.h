@@ -59,6 +59,8 @@ struct algorithm_info {
     /* Of a program: what its bits depend on, a line each ("numpy 1.24.2", "dqn.py 5f0c..."),
      * NULL-terminated; NULL: it does not say. */
     const char *const *identity;
+    /* Of a program whose files a run keeps: the folder below theirs in which it starts. */
+    const char *within;
     int is_default;   /* what `algorithm` is if it is not given */
     int own_critic;   /* its critic sees only its own agent */
     int without_env;  /* has no policy; for env.id none only */
@@ -85,10 +87,10 @@ const struct algorithm_info *algorithm_of(const struct agent_config *a);
 
 /* The description with this hash (agent_config.program), which lives as long as the process.
  * Each program that reads configurations has one definition: in brood it was noted
- * (supervisor/describe/programs.h), or is read from the file, in which a run keeps it; file
+ * (supervisor/describe/programs.h), or is read from the folder, in which a run keeps it; folder
  * NULL: only if it was noted. ERR_NOT_FOUND, ERR_PROTOCOL, -errno. */
-int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
-                   struct err *err);
+int algorithm_load(const struct algorithm_info **ret, const char *hash,
+                   const char *folder, struct err *err);
 /* Whether it works in that environment. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 /* Whether it learns from the experience log. */

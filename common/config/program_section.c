@@ -67,7 +67,7 @@ int loader_place_programs(struct yaml_node *root, struct arena *arena, struct er
 }
 
 static const char *const program_keys[] = {"command", "directory", "environment",
-                                           "program"};
+                                           "sources", "program"};
 enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
 
 /* Reads the keys that say what the program is. Returns 1 if any is given. */
@@ -108,6 +108,24 @@ static int check_environment(const struct loader *l, const char *path,
     return 0;
 }
 
+/* They are names below the program's folder. */
+static int check_sources(const struct loader *l, const char *path,
+                         const struct agent_config *a)
+{
+    const struct yaml_node *list = a->sources;
+
+    for (size_t i = 0; list != NULL && i < list->n; i++) {
+        char where[128];
+
+        (void)snprintf(where, sizeof(where), "%s.sources", path);
+        if (*list->child[i]->text == '/' || strstr(list->child[i]->text, "..") != NULL)
+            return yaml_fail(list->child[i], where, l->err,
+                             "found '%.100s', expected files of the program's folder",
+                             list->child[i]->text);
+    }
+    return 0;
+}
+
 /* Finds the program's description: the run keeps it, or the program is asked. */
 static int describe(const struct loader *l, const struct yaml_node *section,
                     const char *path, struct agent_config *a)
@@ -115,18 +133,18 @@ static int describe(const struct loader *l, const struct yaml_node *section,
     const struct algorithm_info *info = NULL;
     char where[128];
     struct err why = {0};
-    char *file = NULL;
+    char *kept = NULL;
     const char *slash = l->name != NULL ? strrchr(l->name, '/') : NULL;
     const char *folder = slash != NULL ? l->name : ".";
     int rc = ERR_NOT_FOUND;
 
     if (a->program != NULL) {
         if (l->name != NULL)
-            file =
+            kept =
                 xasprintf("%.*s/programs/%s", slash != NULL ? (int)(slash - folder) : 1,
                           folder, a->program);
-        rc = algorithm_load(&info, a->program, file, &why);
-        free(file);
+        rc = algorithm_load(&info, a->program, kept, &why);
+        free(kept);
     }
     if (rc < 0 && l->options != NULL && l->options->describe != NULL) {
         why = (struct err){0};
@@ -162,7 +180,7 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
                          "not given, expected the words that start the program, such as "
                          "[python3, my_agent.py]");
     if (command_check_words(a->command, where, l->err) < 0 ||
-        check_environment(l, path, a) < 0)
+        check_environment(l, path, a) < 0 || check_sources(l, path, a) < 0)
         return ERR_CONFIG;
     if (yaml_find(section, "command") != NULL && yaml_find(section, "directory") == NULL)
         rc = find_directory(yaml_find(section, "command"), &l->c->arena, &a->directory,

@@ -130,8 +130,9 @@ struct agent_config {
     const char *device; /* of its process, in a cluster; NULL: any */
     struct experience_config experience; /* 0: run_config_experience */
     /* Of a program (agent/program.h): its words, the environment's variables that it gets, the
-     * folder (absolute) that it starts in, and the hash of its description. NULL: none. */
-    const struct yaml_node *command, *environment;
+     * folder (absolute) that it starts in, which files of that a run keeps beside those that it
+     * names itself, and the hash of its description. NULL: none. */
+    const struct yaml_node *command, *environment, *sources;
     const char *directory, *program;
     /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */
     const struct yaml_node *from_at;

@@ -168,6 +168,9 @@ static const struct field agent_fields[] = {
      .doc = "where the program starts (the folder of the file that names it)"},
     {"environment", FIELD_TREE, AGENT(environment),
      .doc = "variables of its environment, {NAME: value}"},
+    {"sources", FIELD_WORDS, AGENT(sources), .flags = FIELD_VARIABLES,
+     .doc = "files and folders that a run keeps beside what the program imports, "
+            "[data/*.npy]"},
     {"program", FIELD_NAME, AGENT(program), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
      .doc = "what the program said of itself (brood writes it into a run's file)"},
     {"settings", FIELD_MAP, AGENT(settings.value), .schema_of = settings_of},

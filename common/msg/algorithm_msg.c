@@ -134,7 +134,7 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
         if (*fact_of(a, i))
             is[n++] = facts[i].name;
     is[n] = NULL;
-    msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL));
+    msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL) + (a->within != NULL));
     msg_put_str(o, "name", a->name);
     msg_put_str(o, "summary", a->summary);
     msg_put_str(o, "stages", a->stages);
@@ -151,6 +151,8 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
     put_bounds(o, a->episodes_if);
     if (a->identity != NULL)
         put_texts(o, "identity", a->identity);
+    if (a->within != NULL)
+        msg_put_str(o, "within", a->within);
     put_texts(o, "is", is);
 }
 
@@ -424,6 +426,17 @@ static int take_facts(const struct reading *r, const msgpack_object *map)
     return rc;
 }
 
+static int take_within(const struct reading *r, const msgpack_object *map)
+{
+    const msgpack_object *at = msg_get(map, "within");
+    const int rc = at != NULL ? take_line(r, at, "within", &r->ret->within) : 0;
+
+    if (rc == 0 && at != NULL &&
+        (*r->ret->within == '/' || strstr(r->ret->within, "..") != NULL))
+        return err_set(r->err, ERR_PROTOCOL, "within: a folder below the files expected");
+    return rc;
+}
+
 int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
                      struct arena *arena, struct err *err)
 {
@@ -450,6 +463,8 @@ int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
         rc = take_texts(&r, map, "envs", ALGORITHM_MAX_ENVS, &ret->envs);
     if (rc == 0)
         rc = take_texts(&r, map, "identity", ALGORITHM_MAX_IDENTITY, &ret->identity);
+    if (rc == 0)
+        rc = take_within(&r, map);
     if (rc == 0)
         rc = take_choice(&r, map, "rows", rows_kind_names, &rows);
     if (rc == 0 && rows < 0)

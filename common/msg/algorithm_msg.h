@@ -10,6 +10,7 @@
  *   rows         transitions, episodes or window
  *   episodes_if  {key: number}   it learns from whole episodes if a setting is above
  *   identity      [text, ...]     what its bits depend on, if it says so
+ *   within        text            of a program that a run keeps: where it starts, below its files
  *   is            [default, own_critic, without_env, fixed, central, team_reward, shares,
  *                 keeps_window]  those that are true
  *

@@ -132,11 +132,26 @@ void msg_agent_config(struct msg_out *o, const struct agent_config *a)
     put_section(o, &agent_schema, a, a);
 }
 
-void msg_program(struct msg_out *o, const struct agent_config *a)
+void msg_program(struct msg_out *o, const struct agent_config *a,
+                 const struct program_place *place)
 {
     const struct yaml_node *env = a->environment;
 
-    msg_map(o, 3);
+    msg_map(o, 3u + 2 * (place->kept != NULL) + (place->identity != NULL));
+    if (place->kept != NULL) {
+        msg_put_str(o, "kept", place->kept);
+        msg_put_str(o, "within", place->within);
+    }
+    if (place->identity != NULL) {
+        size_t n = 0;
+
+        while (place->identity[n] != NULL)
+            n++;
+        msg_key(o, "identity");
+        msg_array(o, n);
+        for (size_t i = 0; i < n; i++)
+            msg_str(o, place->identity[i]);
+    }
     msg_key(o, "command");
     msg_array(o, a->command->n);
     for (size_t i = 0; i < a->command->n; i++)

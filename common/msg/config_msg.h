@@ -14,8 +14,15 @@
 #include "common/msg/msg.h"
 
 void msg_agent_config(struct msg_out *o, const struct agent_config *a);
+/* Where a program is, and what it must be; all NULL: its own folder, whatever is there. */
+struct program_place {
+    const char *kept;   /* the folder with its description, files and package */
+    const char *within; /* where it starts, below the files */
+    const char *const *identity;
+};
 /* How the agent, a program, is started: the value of the key "program" (protocol.h). */
-void msg_program(struct msg_out *o, const struct agent_config *a);
+void msg_program(struct msg_out *o, const struct agent_config *a,
+                 const struct program_place *place);
 /* Strings are copied into the arena. The map lacks the agent's name: it stays NULL. */
 int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
                         struct arena *arena, struct err *err);

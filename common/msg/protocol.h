@@ -17,7 +17,10 @@
  *   describe    program? map, as in configure
  *            -> protocol u, algorithms [map...]: what each of the program's algorithms says
  *               about itself (algorithm_msg.h); it depends on nothing else. The build asks
- *               brood-agent (`brood-agent describe`)
+ *               brood-agent (`brood-agent describe`),
+ *               files? [str...]: absolute paths of the program's own files,
+ *               package? {folder str, files [str...]}: of what they import to speak this
+ *               protocol; a run keeps copies of both (supervisor/describe/program_files.h)
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
  *               config map (this agent's section, resolved, as values: config_msg.h),
  *               agents [agent...] in the environment's order:
@@ -41,7 +44,10 @@
  *               share? {ps str, members [str...]}: the group that it shares parameters
  *               with: its ps process, and its agents in the environment's order (also
  *               sent for role "ps"),
- *               program? {command [str...], directory str, environment {str: str}}: the
+ *               program? {command [str...], directory str, environment {str: str},
+ *               kept? str, within? str (the run's copy of its files: the folder, and
+ *               where the program starts below its `files`), identity? [str...] (what it
+ *               must be, as in its answer to `describe`; it refuses to be another)}: the
  *               agent is this program, which brood-agent executes and which answers this
  *               request (agent/program.h),
  *               metagraph? bin, prefix? str: the policy of a frozen agent, a MetaGraphDef

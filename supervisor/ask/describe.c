@@ -35,20 +35,63 @@ static char *start_of(const struct agent_config *a)
     (void)fprintf(f, "\n%s\n", a->directory);
     if (a->environment != NULL)
         yaml_tree_write(a->environment, f);
+    if (a->sources != NULL)
+        yaml_tree_write(a->sources, f);
+    if (program_place(a->program).kept != NULL)
+        (void)fprintf(f, "\n%s\n", program_place(a->program).kept);
     return xstream_end(&text);
 }
 
 static void pack_describe(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
+    const struct agent_config *a = ctx;
+    const struct program_place place = program_place(a->program);
+
     msg_map(o, 1);
     msg_key(o, "program");
-    msg_program(o, ctx);
+    msg_program(o, a, &place);
+}
+
+/* Adds the files that the program has not named itself to what its bits depend on. */
+static void add_identity(struct algorithm_info *info, const struct program_files *files,
+                         struct arena *arena)
+{
+    const char **lines;
+    size_t n = 0;
+
+    while (info->identity != NULL && info->identity[n] != NULL)
+        n++;
+    lines = ARENA_ARRAY(arena, const char *, n + files->n + 1);
+    if (n > 0)
+        memcpy(lines, info->identity, n * sizeof(*lines));
+    for (size_t i = 0; i < files->n && n < ALGORITHM_MAX_IDENTITY; i++)
+        if (!files->file[i].is_named)
+            lines[n++] =
+                arena_printf(arena, "%.200s %s", strchr(files->file[i].name, '/') + 1,
+                             files->file[i].digest);
+    info->identity = n > 0 ? lines : NULL;
+    info->within = *files->within != '\0' ? arena_strdup(arena, files->within) : NULL;
+}
+
+/* The program's files, and what they add to its description. */
+static int find_files(const struct agent_config *a, const msgpack_object *answer,
+                      struct algorithm_info *info, struct program_files *ret,
+                      struct arena *arena, struct err *err)
+{
+    const struct program_place place = program_place(a->program);
+    const int rc = program_files_find(ret, answer, a, &place, err);
+
+    if (rc == 0)
+        add_identity(info, ret, arena);
+    return rc;
 }
 
 /* Packs the description anew, so that equal ones are equal bytes. */
-static int note(const msgpack_object *answer, struct asked *ret,
-                const struct algorithm_info **ret_info, struct err *err)
+static int note(const struct agent_config *a, const msgpack_object *answer,
+                struct asked *ret, const struct algorithm_info **ret_info,
+                struct err *err)
 {
+    struct program_files files = {.within = ""};
     const msgpack_object *list = NULL;
     unsigned char hash[HASH_BYTES];
     struct arena arena = ARENA_ZERO;
@@ -62,6 +105,8 @@ static int note(const msgpack_object *answer, struct asked *ret,
         rc = err_set(err, ERR_PROTOCOL, "one algorithm expected");
     if (rc == 0)
         rc = msg_to_algorithm(&list->via.array.ptr[0], &info, &arena, err);
+    if (rc == 0)
+        rc = find_files(a, answer, &info, &files, &arena, err);
     if (rc < 0) {
         arena_done(&arena);
         return rc;
@@ -76,6 +121,9 @@ static int note(const msgpack_object *answer, struct asked *ret,
     (void)crypto_generichash(hash, sizeof(hash), frame, len, NULL, 0);
     (void)sodium_bin2hex(ret->hash, sizeof(ret->hash), hash, sizeof(hash));
     rc = program_note(ret_info, ret->hash, frame, len, err);
+    if (rc == 0 && program_place(a->program).kept == NULL)
+        program_note_files(ret->hash, &files);
+    program_files_done(&files);
     msg_out_done(&out);
     arena_done(&arena);
     return rc;
@@ -103,7 +151,7 @@ static int ask_program(struct agent_config *a, struct asked *ret,
     rc = ask_open(&ask, &args, &why);
     (void)close(args.agent_exe_fd);
     if (rc == 0)
-        rc = note(ask_answer(ask, 0), ret, ret_info, &why);
+        rc = note(a, ask_answer(ask, 0), ret, ret_info, &why);
     if (rc < 0 && (why.from_peer || ask_process_failed(ask) || !err_is_failure(rc)))
         rc = err_set(err, ERR_CONFIG, "the program does not say what it is: %s",
                      err_cause(&why));
@@ -138,6 +186,8 @@ int describe_program(void *ctx, struct agent_config *a, struct arena *arena,
         rc = program_note(ret, p->hash, NULL, 0, err);
     }
     a->program = arena_strdup(arena, p->hash);
+    if (rc == 0)
+        program_expect(p->hash, (*ret)->identity);
     return rc;
 }
 
@@ -172,6 +222,11 @@ static int refuse_other(const struct agent_config *was, const struct algorithm_i
     while (strcmp(line_of(before, i), line_of(is, i)) == 0 &&
            strcmp(line_of(is, i), "nothing") != 0)
         i++;
+    if (strcmp(line_of(before, i), line_of(is, i)) == 0)
+        return err_set(err, ERR_CONFIG,
+                       "the program of %s says other things of itself than when the run "
+                       "began (--anyway continues)",
+                       was->name);
     return err_set(
         err, ERR_CONFIG,
         "the program of %s is not what the run began with: it had '%.100s', now "
@@ -191,6 +246,8 @@ int describe_check_same(const struct run_config *c, struct err *err)
         if (a.command == NULL)
             continue;
         rc = describe_program(NULL, &a, &arena, &is, err);
+        if (rc == 0) /* with --anyway it is another one */
+            program_expect(c->agents[i].program, is->identity);
         if (rc == 0 && strcmp(a.program, c->agents[i].program) != 0)
             rc = refuse_other(&c->agents[i], is, err);
         else if (rc < 0)

@@ -2,14 +2,20 @@
 #include "supervisor/describe/packed.h"
 #include "supervisor/describe/programs.h"
 
+#include "common/ckpt/atomic_file.h"
 #include "common/config/algorithms.h"
 #include "common/err/check.h"
+#include "common/io/copy.h"
+#include "common/io/tree.h"
+#include "common/mem/xmalloc.h"
 #include "common/msg/algorithm_msg.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ALGORITHMS = 64 };
@@ -52,6 +58,9 @@ struct noted {
     struct algorithm_info info;
     uint8_t *frame;
     size_t len;
+    struct program_files files;
+    char *kept; /* the folder that it is started from; NULL: its own */
+    const char *const *identity;
 };
 static struct noted *noted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and the arena */
@@ -68,24 +77,16 @@ static struct noted *find_noted(const char *hash)
     return p;
 }
 
-const void *program_frame(const char *hash, size_t *ret_len)
-{
-    const struct noted *p = find_noted(hash);
-
-    if (p == NULL)
-        return NULL;
-    *ret_len = p->len;
-    return p->frame;
-}
-
 static struct noted *add_noted(const char *hash, const struct algorithm_info *info,
                                const void *frame, size_t len)
 {
     struct noted *p = ARENA_NEW(&arena, struct noted);
 
-    *p = (struct noted){noted, arena_strdup(&arena, hash), *info,
-                        arena_alloc(&arena, len), len};
-    memcpy(p->frame, frame, len);
+    *p = (struct noted){.next = noted,
+                        .hash = arena_strdup(&arena, hash),
+                        .info = *info,
+                        .frame = arena_memdup(&arena, frame, len),
+                        .len = len};
     noted = p;
     return p;
 }
@@ -125,22 +126,133 @@ int program_note(const struct algorithm_info **ret, const char *hash, const void
     return rc;
 }
 
-int algorithm_load(const struct algorithm_info **ret, const char *hash, const char *file,
-                   struct err *err)
+/* ---- what runs keep of them ---- */
+
+void program_note_files(const char *hash, struct program_files *files)
+{
+    struct noted *p = find_noted(hash);
+
+    (void)pthread_mutex_lock(&lock);
+    if (p->files.n == 0) {
+        program_files_done(&p->files);
+        p->files = *files;
+        *files = (struct program_files){.within = ""};
+    }
+    (void)pthread_mutex_unlock(&lock);
+    program_files_done(files);
+}
+
+void program_expect(const char *hash, const char *const *identity)
+{
+    struct noted *p = find_noted(hash);
+
+    (void)pthread_mutex_lock(&lock);
+    p->identity = identity;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+struct program_place program_place(const char *hash)
+{
+    const struct noted *p = hash != NULL ? find_noted(hash) : NULL;
+    struct program_place ret = {0};
+
+    if (p == NULL)
+        return ret;
+    (void)pthread_mutex_lock(&lock);
+    ret = (struct program_place){.kept = p->kept,
+                                 .within = p->info.within != NULL ? p->info.within : "",
+                                 .identity = p->identity};
+    (void)pthread_mutex_unlock(&lock);
+    return ret;
+}
+
+/* Takes the folder as the one that the program is started from, if it has files. */
+static void start_from(struct noted *p, const char *folder)
+{
+    char *files = xasprintf("%s/files", folder), real[PATH_MAX];
+
+    if (tree_exists(files) && realpath(folder, real) != NULL) {
+        (void)pthread_mutex_lock(&lock);
+        if (p->kept == NULL || strcmp(p->kept, real) != 0)
+            p->kept = arena_strdup(&arena, real); /* the last one may be in use */
+        (void)pthread_mutex_unlock(&lock);
+    }
+    free(files);
+}
+
+void program_start_from(const char *hash, const char *run)
+{
+    struct noted *p = find_noted(hash);
+    char *folder = xasprintf("%s/programs/%s", run, hash);
+
+    if (p != NULL)
+        start_from(p, folder);
+    free(folder);
+}
+
+/* Makes the folder whole: it gets its name when everything is in it. */
+static int keep(const struct noted *p, const char *folder, struct err *err)
+{
+    char *part = xasprintf("%s.part", folder);
+    char *description = xasprintf("%s/description", part);
+    int rc = tree_remove(part, err);
+
+    if (rc == 0 && p->files.n == 0 && p->kept != NULL) {
+        char *parent = xstrndup(folder, (size_t)(strrchr(folder, '/') - folder));
+
+        rc = tree_make(parent, err);
+        free(parent);
+        if (rc == 0)
+            rc = copy_tree(p->kept, part, err);
+    } else if (rc == 0) {
+        rc = tree_make(part, err);
+        if (rc == 0 && p->files.n > 0)
+            rc = program_files_copy(&p->files, part, err);
+        if (rc == 0)
+            rc = atomic_file_write(description, p->frame, p->len, 1, err);
+    }
+    if (rc == 0)
+        rc = tree_sync_all(part, NULL, err);
+    if (rc == 0)
+        rc = tree_rename(part, folder, 0, err);
+    free(description);
+    free(part);
+    return rc;
+}
+
+int program_keep(const char *hash, const char *run, struct err *err)
+{
+    const struct noted *p = find_noted(hash);
+    char *folder = xasprintf("%s/programs/%s", run, hash);
+    int rc = 0;
+
+    if (p != NULL && !tree_exists(folder))
+        rc = keep(p, folder, err);
+    free(folder);
+    return rc;
+}
+
+int algorithm_load(const struct algorithm_info **ret, const char *hash,
+                   const char *folder, struct err *err)
 {
     struct wbuf frame = {0};
+    char *file;
     int rc;
 
     if (find_noted(hash) != NULL)
         return program_note(ret, hash, NULL, 0, err);
-    if (file == NULL)
+    if (folder == NULL)
         return err_set(err, ERR_NOT_FOUND, "the program %s is not known", hash);
+    file = xasprintf("%s/description", folder);
     rc = wbuf_read_file(&frame, file, PROGRAM_MAX_BYTES, err);
     if (rc == -ENOENT)
         rc = err_set(err, ERR_NOT_FOUND, "%s: there is no such file", file);
     if (rc == 0)
         rc = program_note(ret, hash, frame.data, frame.len, err);
+    if (rc == 0)
+        start_from(find_noted(hash), folder);
     wbuf_done(&frame);
+    free(file);
     return rc;
 }
 

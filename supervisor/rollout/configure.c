@@ -5,6 +5,7 @@
 #include "common/err/check.h"
 #include "common/msg/config_msg.h"
 #include "common/msg/symmetry_msg.h"
+#include "supervisor/describe/programs.h"
 #include "supervisor/rollout/learning_groups.h"
 #include "supervisor/rollout/sharing.h"
 
@@ -183,8 +184,10 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     if (policy != NULL)
         pack_policy(policy, o);
     if (own->command != NULL) {
+        const struct program_place program = program_place(own->program);
+
         msg_key(o, "program");
-        msg_program(o, own);
+        msg_program(o, own, &program);
     }
     learning_groups_done(&groups);
     sharing_done(&s);

@@ -153,7 +153,7 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
     return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
 }
 
-/* Keeps what the agents that are programs said of themselves, in programs/<hash>. */
+/* Keeps the programs of the agents. */
 static int keep_programs(struct run_dir *d, const struct run_config *config,
                          struct err *err)
 {
@@ -162,20 +162,18 @@ static int keep_programs(struct run_dir *d, const struct run_config *config,
     for (size_t i = 0; i <= config->n_agents && rc == 0; i++) {
         const struct agent_config *a =
             i < config->n_agents ? &config->agents[i] : &config->defaults;
-        size_t len;
-        const void *frame = a->program != NULL ? program_frame(a->program, &len) : NULL;
-        char sub[128];
 
-        if (frame == NULL)
-            continue;
-        (void)snprintf(sub, sizeof(sub), "programs/%.64s", a->program);
-        if (tree_exists(run_dir_file(d, sub)))
-            continue;
-        rc = tree_make(run_dir_file(d, "programs"), err);
-        if (rc == 0)
-            rc = run_dir_write(d, sub, frame, len, err);
+        if (a->program != NULL)
+            rc = program_keep(a->program, d->path, err);
     }
     return rc;
+}
+
+void run_dir_place_programs(const struct run_dir *d, const struct run_config *config)
+{
+    for (size_t i = 0; i < config->n_agents; i++)
+        if (config->agents[i].program != NULL)
+            program_start_from(config->agents[i].program, d->path);
 }
 
 int run_dir_prepare_config(struct run_dir *d, const struct run_config *config,

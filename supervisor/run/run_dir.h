@@ -104,6 +104,8 @@ const char *run_dir_file(struct run_dir *d, const char *sub);
 int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t len,
                   struct err *err);
 /* Writes `config.yaml`: the configuration with all defaults filled in. */
+/* Makes the programs of the agents start from the copies that the run keeps. */
+void run_dir_place_programs(const struct run_dir *d, const struct run_config *config);
 int run_dir_write_config(struct run_dir *d, const struct run_config *config,
                          struct err *err);
 /* As run_dir_write_config, but without the rename: atomic_file_commit and atomic_file_free

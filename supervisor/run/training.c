@@ -379,6 +379,8 @@ static int make_agents(struct training *t, struct err *err)
                                  .ctx = t};
     int rc;
 
+    if (t->args->replay == NULL)
+        run_dir_place_programs(t->args->dir, t->config);
     rc = agent_specs_init(
         &t->specs, t->config, vec_env_spec(t->env), rollout_needs_central(t->config), 1,
         t->args->replay == NULL ? t->args->dir : NULL, pack_configure, err);

@@ -141,21 +141,74 @@ def test_a_run_is_resumed_from_what_it_keeps(w):
     assert w.brood("complete", "--", "set", "halves", "defaults.settings.st")[0].split() == [
         "defaults.settings.step="]
     w.brood("report", "--html", w.path / "page.html", "halves")
-    moved.rename(w.path / "agents")
-    w.brood("resume", "halves")
+    w.brood("resume", "halves")  # from its copy
     harness.assert_same_files(outcome(w.run_dir("whole")), outcome(w.run_dir("halves")))
     w.brood("fork", f"halves@{step}", "--name", "fork", "--set", "defaults.settings.step=1")
     _, err = w.brood("fork", f"halves@{step}", "--name", "none", "--set", "defaults.settings.step=3",
                      code=2)
     assert "at most 1" in err, err
-    (kept).unlink()
+    (kept / "description").unlink()
     _, err = w.brood("eval", "halves", "--episodes", "1", code=None)
     assert "what the program is, is not known here" in err, err
 
 
+def test_a_run_keeps_its_program(w):
+    """What is edited, moved or removed after the start changes nothing, also for a respawned
+    agent and for a fork; what the run keeps is checked where it is continued."""
+    config = program(w)
+    agents = w.path / "agents"
+    (agents / "data").mkdir()
+    (agents / "data" / "step.txt").write_text("1\n")
+    (agents / "data" / ".hidden").write_text("1\n")
+    (agents / "data" / "outside").symlink_to("/etc/passwd")
+    (agents / "venv").mkdir()
+    (agents / "venv" / "pyvenv.cfg").write_text("")
+    (agents / "helper.sh").write_text("#!/bin/sh\n")
+    (agents / "helper.sh").chmod(0o755)
+    text = config.read_text().replace("command: [python3, agents/plain_program.py]",
+                                      "command: [python3, plain_program.py]\n"
+                                      "  sources: [data, venv, '*.sh']")
+    config = agents / "program.yaml"
+    config.write_text(text)
+    options = "--set", "agents={agent: {restart: {delay: 0s}}}"
+    w.brood("run", config, "--name", "calm", *options)
+    folder, = (w.run_dir("calm") / "programs").iterdir()
+    assert sorted(str(p.relative_to(folder / "files")) for p in (folder / "files").rglob("*")
+                  if p.is_file()) == ["data/step.txt", "helper.sh", "plain_program.py"]
+    assert os.access(folder / "files" / "helper.sh", os.X_OK)
+    p = w.start("run", config, "--name", "edited", *options)
+    harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir("edited")))
+    (agents / "plain_program.py").write_text("raise SystemExit('edited')\n")
+    found = pids(w, "edited")
+    for pid in found.values():
+        harness.kill(pid)
+    assert p.wait() == 0
+    assert not found or "event=respawn" in (w.run_dir("edited") / "journal").read_text()
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("edited")))
+    shutil.rmtree(agents)
+    step = sorted(int(c.name) for c in (w.run_dir("calm") / "checkpoints").iterdir())[2]
+    w.brood("fork", f"calm@{step}", "--name", "fork")
+    w.brood("resume", "fork", code=None)
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("fork")))
+
+
+def test_sources_are_checked(w):
+    config = program(w)
+    for sources, why in (("[nothing]", "is 'nothing'"), ("[/etc/passwd]", "of the program's folder"),
+                         ("[../x]", "of the program's folder")):
+        _, err = w.brood("check", config, "--set", f"defaults.sources={sources}", code=2)
+        assert why in err and err.count("\n") == 1, (sources, err)
+    with open(w.path / "agents" / "large", "wb") as f:
+        f.truncate(65 << 20)
+    _, err = w.brood("check", config, "--set", "defaults.directory=" + str(w.path), "--set",
+                     "defaults.sources=[agents]", code=2)
+    assert "larger than 64 MiB" in err and err.count("\n") == 1, err
+
+
 def test_a_changed_program_continues_only_anyway(w):
     w.brood("run", program(w), "--name", "changed", "--until", "1000", code=None)
-    with open(w.path / "agents" / "plain_program.py", "a", encoding="ascii") as f:
+    folder, = (w.run_dir("changed") / "programs").iterdir()
+    with open(folder / "files" / "agents" / "plain_program.py", "a", encoding="ascii") as f:
         f.write("# another line\n")
     _, err = w.brood("resume", "changed", code=2)
     assert "the program of agent_0 is not what the run began with" in err, err

@@ -18,7 +18,7 @@ import msgpack
 IN, OUT, BLOCK, REQUEST = 3, 4, 5, 8
 FAULT = os.environ.get("FAULT", "")
 DESCRIPTION = {
-    "name": "plain", "summary": "adds up the numbers of rows", "use": "tests", "source": __file__,
+    "name": "plain", "summary": "adds up the numbers of rows", "use": "tests", "source": os.path.basename(__file__),
     "stages": "learn(all, writes)", "rows": "transitions", "defaults": {"discount": "0.5"}, "is": [],
     "identity": [f"plain_program.py {zlib.crc32(open(__file__, 'rb').read())}"],
     "settings": [

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from .errors import Error, one_line
-from .identity import identity
+from .identity import identity, own_files, package_files, package_folder
 from .protocol import VERSION
 from .settings import MAX_TEXT_BYTES, declared, live_keys
 from .stages import Rows, stages_of
@@ -58,7 +58,8 @@ def describe(cls: type) -> dict[str, Any]:
         raise Error(f"class {cls.__name__}: letters, digits, _ and - expected", code="argument")
     own, stages = declared(cls), stages_of(cls)
     live = live_keys(cls, own)
-    return {"protocol": VERSION, "algorithms": [{
+    return {"protocol": VERSION, "files": [path for _, path in own_files()],
+            "package": {"folder": package_folder(), "files": package_files()}, "algorithms": [{
         "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
         "stages": " > ".join(s.text() for s in stages),
         "settings": [s.described(k in live) for k, s in own.items()],

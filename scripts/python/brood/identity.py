@@ -5,6 +5,10 @@ import hashlib
 import os
 import platform
 import sys
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import Error
 
 MAX_FILES = 512
 _LIBRARIES = ("numpy", "torch")
@@ -20,6 +24,7 @@ def own_files() -> list[tuple[str, str]]:
     """(name, path) of the program and of what it has imported below its folder."""
     script = os.path.abspath(sys.argv[0])
     folder = os.path.dirname(script)
+    package = (os.path.join(package_folder(), "sitecustomize.py"), _HERE + os.sep)
     paths = {script}
     for module in list(sys.modules.values()):
         path = getattr(module, "__file__", None)
@@ -27,14 +32,28 @@ def own_files() -> list[tuple[str, str]]:
             paths.add(os.path.abspath(path))
     return sorted((os.path.relpath(p, folder), p) for p in paths
                   if p.startswith(folder + os.sep) and "-packages" + os.sep not in p
-                  and not p.startswith(_HERE) and os.path.isfile(p))[:MAX_FILES]
+                  and not p.startswith(package) and os.path.isfile(p))[:MAX_FILES]
 
 
-def package_files() -> str:
-    """One digest of this package."""
-    names = sorted(n for n in os.listdir(_HERE) if n.endswith(".py"))
-    return hashlib.sha256("".join(digest(os.path.join(_HERE, n)) for n in names).encode()
-                          ).hexdigest()[:16]
+def package_folder() -> str:
+    return os.path.dirname(_HERE)
+
+
+def package_files() -> list[str]:
+    """The names of this package's files, below the folder that is on the path."""
+    found = ["sitecustomize.py"] if os.path.exists(
+        os.path.join(package_folder(), "sitecustomize.py")) else []
+    for folder, folders, names in os.walk(_HERE):
+        folders[:] = sorted(f for f in folders if f != "__pycache__")
+        found += [os.path.relpath(os.path.join(folder, n), package_folder())
+                  for n in names if n.endswith(".py")]
+    return sorted(found)
+
+
+def package_digest() -> str:
+    folder = package_folder()
+    whole = "".join(f"{n} {digest(os.path.join(folder, n))}\n" for n in package_files())
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def cpu_features() -> str:
@@ -49,9 +68,20 @@ def cpu_features() -> str:
     return platform.machine()
 
 
+def check_same(expected: Sequence[Any]) -> None:
+    """Refuses to be another program than the run began with. Error("state")."""
+    known = {str(line) for line in expected}
+    before = {line.rpartition(" ")[0]: line for line in known}
+    for line in identity() if known else []:
+        if line not in known:
+            was = before.get(line.rpartition(" ")[0], "nothing of it")
+            raise Error(f"this process is not what the run began with: it has '{line}', the run "
+                        f"has '{was}'", code="state")
+
+
 def identity() -> list[str]:
     libraries = [f"{name} {getattr(sys.modules[name], '__version__', '?')}"
                  for name in _LIBRARIES if name in sys.modules]
     return [*(f"{name} {digest(path)}" for name, path in own_files()),
-            f"brood's package {package_files()}", f"python {platform.python_version()}",
+            f"brood's package {package_digest()}", f"python {platform.python_version()}",
             *libraries, f"processor {cpu_features()}"]

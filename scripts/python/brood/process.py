@@ -17,6 +17,7 @@ from typing import Any
 from .agent import Agent
 from .describe import describe
 from .errors import CODES, Error, one_line
+from .identity import check_same
 from .memory import map_shared
 from .protocol import (EXIT_DONE, EXIT_NO_RESPAWN, EXIT_TRY_LATER, FD_BLOCK, FD_IN, FD_OUT,
                        FD_REQUEST, NOTIFICATION, RESPONSE, Body, FrameReader, Message, error_map,
@@ -42,6 +43,9 @@ class Process:
     def configure(self, body: Body) -> dict[str, Any]:
         if self._check is not None:
             raise Error("it is configured already", code="state")
+        program = body.get("program")
+        if isinstance(program, dict):
+            check_same(program.get("identity") or [])
         torch: Any = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(1)
