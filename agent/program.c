@@ -1,5 +1,6 @@
 #include "agent/program.h"
 
+#include "agent/loop/service.h"
 #include "common/confine/confine.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
@@ -200,9 +201,28 @@ static void place_word(const struct place *p, char **word, int is_first)
 
 /* ---- the requests ---- */
 
-static int pass_on(const void *frame, size_t len, struct err *err)
+/* What this process has said of itself, for those that a prepared one forks. */
+static int pass_hello(struct err *err)
+{
+    struct msg_out out;
+    const uint8_t *frame;
+    size_t len;
+    int rc = 0;
+
+    msg_out_init(&out);
+    hello_pack(&out);
+    msg_end(&out, &frame, &len);
+    if (write_all(AGENT_FD_REQUEST, frame, len) < 0)
+        rc = err_errno(err, "passing hello on");
+    msg_out_done(&out);
+    return rc;
+}
+
+static int pass_on(const struct msg *request, const void *frame, size_t len,
+                   struct err *err)
 {
     const int fd = memfd_create("brood-request", 0);
+    int rc = 0;
 
     if (fd < 0)
         return err_errno(err, "memfd_create");
@@ -210,6 +230,10 @@ static int pass_on(const void *frame, size_t len, struct err *err)
         return err_errno(err, "dup2");
     if (fd != AGENT_FD_REQUEST)
         (void)close(fd);
+    if (strcmp(request->method, "prepare") == 0)
+        rc = pass_hello(err);
+    if (rc < 0)
+        return rc;
     if (write_all(AGENT_FD_REQUEST, frame, len) < 0 ||
         lseek(AGENT_FD_REQUEST, 0, SEEK_SET) < 0)
         return err_errno(err, "passing a request on");
@@ -240,7 +264,7 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
         rc = set_given(map, err);
     set_python_path(place.kept);
     if (rc == 0)
-        rc = pass_on(frame, len, err);
+        rc = pass_on(request, frame, len, err);
     if (rc == 0) {
         (void)close_range(AGENT_FD_REQUEST + 1, ~0U, CLOSE_RANGE_CLOEXEC);
         confine_calls(CONFINE_ENVIRONMENT);

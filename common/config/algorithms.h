@@ -68,6 +68,7 @@ struct algorithm_info {
     int central;      /* a central process runs some of its stages */
     int team_reward;  /* learns one value for the whole team */
     int shares;       /* agents can share parameters through a ps process */
+    int prepares;     /* a program: a process of it can be prepared, to fork agents */
     int keeps_window; /* has a variable of one element for each row of an update */
 };
 

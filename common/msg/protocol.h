@@ -21,6 +21,9 @@
  *               files? [str...]: absolute paths of the program's own files,
  *               package? {folder str, files [str...]}: of what they import to speak this
  *               protocol; a run keeps copies of both (supervisor/describe/program_files.h)
+ *   prepare     program map, as in configure
+ *            -> {}: the program has imported what it needs, and nothing else. From now on it
+ *               reads messages from AGENT_FD_SHARED (prepared_msg.h), and forks
  *   configure   role str ("learner" | "central" | "ps"), name str, seed u,
  *               config map (this agent's section, resolved, as values: config_msg.h),
  *               agents [agent...] in the environment's order:

@@ -147,6 +147,12 @@ struct agent_revival {
     int (*pardon)(void *ctx, size_t agent, int is_last, const struct err *why);
 };
 
+/* A program of which a process is prepared, from which agents are forked (prepared.h). */
+struct agent_program {
+    uint8_t *frame; /* the request `prepare`: equal ones are of the same program */
+    size_t len;
+};
+
 struct agent_spec {
     /* Where it runs; NULL: on this machine. Must outlive the table. */
     struct worker_site *site;
@@ -170,8 +176,9 @@ struct agent_spec {
     /* Gets all that the process writes to stdout and stderr; NULL: nobody does. */
     void (*on_output)(void *ctx, const char *text, size_t len);
     void *output_ctx;
-    const struct agent_revival *revival; /* of such a program; NULL: it has no state */
-    int is_trial;                        /* started only to try it: never restarted */
+    const struct agent_revival *revival;  /* of such a program; NULL: it has no state */
+    const struct agent_program *prepared; /* NULL: none is; borrowed */
+    int is_trial;                         /* started only to try it: never restarted */
 };
 
 struct agent_callbacks {

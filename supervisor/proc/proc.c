@@ -15,7 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+/* Between two looks whether this process is the parent of an adopted one by now. */
+enum { ADOPTION_MS = 2 };
 
 /* The running processes of all owners. Any other child of this process is an orphan that
  * a worker left behind. */
@@ -80,6 +84,8 @@ static void proc_close(struct proc *p)
     if (p->closing)
         return;
     p->closing = 1;
+    if (p->has_watch)
+        uv_close((uv_handle_t *)&p->watch, on_handle_closed);
     close_fd(&p->pidfd);
     if (p->has_process)
         uv_close((uv_handle_t *)&p->process, on_handle_closed);
@@ -101,10 +107,8 @@ static void on_drained(uv_timer_t *timer)
     proc_close(timer->data);
 }
 
-static void on_process_exit(uv_process_t *process, int64_t status, int signum)
+static void take_exit(struct proc *p, int64_t status, int signum)
 {
-    struct proc *p = process->data;
-
     LIST_REMOVE(p, entry);
     p->exited = 1;
     p->signal = signum;
@@ -112,6 +116,11 @@ static void on_process_exit(uv_process_t *process, int64_t status, int signum)
     (void)uv_timer_start(&p->timer, on_drained, PROC_DRAIN_MS, 0);
     p->cb->on_exited(p);
     proc_close_if_drained(p);
+}
+
+static void on_process_exit(uv_process_t *process, int64_t status, int signum)
+{
+    take_exit(process->data, status, signum);
 }
 
 static void on_lingering(uv_timer_t *timer)
@@ -290,18 +299,15 @@ static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes 
                         err);
 }
 
-int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
-               struct capture *capture, const struct proc_callbacks *cb, void *owner,
-               struct err *err)
+static void proc_init(struct proc *p, uv_loop_t *loop, struct capture *capture,
+                      const struct proc_callbacks *cb, void *owner)
 {
-    struct proc_pipes pipes;
-    int rc;
-
     /* A stream that was not opened counts as ended. */
     *p = (struct proc){.owner = owner,
                        .cb = cb,
                        .capture = capture,
                        .pidfd = -1,
+                       .ends = {-1, -1, -1},
                        .exited = 1,
                        .exit_code = -1,
                        .chan_eof = 1,
@@ -309,6 +315,16 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                        .open_parts = 1};
     (void)uv_timer_init(loop, &p->timer);
     p->timer.data = p;
+}
+
+int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
+               struct capture *capture, const struct proc_callbacks *cb, void *owner,
+               struct err *err)
+{
+    struct proc_pipes pipes;
+    int rc;
+
+    proc_init(p, loop, capture, cb, owner);
     rc = pipes_open(&pipes, err);
     if (rc == 0)
         rc = proc_start(p, loop, spec, &pipes, err);
@@ -319,6 +335,106 @@ int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
         proc_kill(p);
     if (rc < 0 && p->exited)
         proc_close(p);
+    return rc;
+}
+
+/* ---- a process that another one has started ---- */
+
+static void close_ends(struct proc *p)
+{
+    for (size_t i = 0; i < sizeof(p->ends) / sizeof(p->ends[0]); i++)
+        close_fd(&p->ends[i]);
+}
+
+int proc_expect(struct proc *p, uv_loop_t *loop, struct capture *capture,
+                const struct proc_callbacks *cb, void *owner, struct err *err)
+{
+    struct proc_pipes pipes;
+    int rc;
+
+    proc_init(p, loop, capture, cb, owner);
+    rc = pipes_open(&pipes, err);
+    if (rc == 0)
+        rc = proc_open_streams(p, loop, &pipes, err);
+    if (rc == 0) {
+        p->ends[0] = take_fd(&pipes.in[0]);
+        p->ends[1] = take_fd(&pipes.out[1]);
+        p->ends[2] = take_fd(&pipes.text[1]);
+    }
+    pipes_close(&pipes);
+    if (rc < 0)
+        proc_close(p);
+    return rc;
+}
+
+void proc_forget(struct proc *p)
+{
+    close_ends(p);
+    proc_close(p);
+}
+
+static void look_for_exit(struct proc *p);
+
+static void on_look_again(uv_timer_t *timer)
+{
+    look_for_exit(timer->data);
+}
+
+/* Until the process that forked it has ended, this one is not its parent. */
+static void look_for_exit(struct proc *p)
+{
+    siginfo_t info = {0};
+
+    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0) {
+        (void)uv_poll_stop(&p->watch);
+        (void)uv_timer_start(&p->timer, on_look_again, ADOPTION_MS, 0);
+    } else if (info.si_pid == p->pid) {
+        (void)uv_poll_stop(&p->watch);
+        if (info.si_code == CLD_EXITED)
+            take_exit(p, info.si_status, 0);
+        else
+            take_exit(p, 0, info.si_status);
+    }
+}
+
+static void on_pidfd(uv_poll_t *watch, int status, int events)
+{
+    look_for_exit(watch->data);
+}
+
+int proc_adopt(struct proc *p, uv_loop_t *loop, pid_t pid, struct err *err)
+{
+    int rc;
+
+    close_ends(p);
+    p->pidfd = pidfd_open(pid, 0);
+    if (p->pidfd < 0)
+        return err_errno(err, "pidfd_open");
+    rc = uv_poll_init(loop, &p->watch, p->pidfd);
+    if (rc < 0) {
+        close_fd(&p->pidfd);
+        return err_set(err, rc, "watching a process: %s", uv_strerror(rc));
+    }
+    p->watch.data = p;
+    p->has_watch = 1;
+    p->open_parts++;
+    p->pid = pid;
+    p->exited = 0;
+    LIST_INSERT_HEAD(&running, p, entry);
+    CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
+    return 0;
+}
+
+int proc_spawn_expected(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
+                        struct err *err)
+{
+    const struct proc_pipes pipes = {
+        {p->ends[0], -1}, {-1, p->ends[1]}, {-1, p->ends[2]}};
+    const int rc = proc_start(p, loop, spec, &pipes, err);
+
+    close_ends(p);
+    if (rc < 0)
+        proc_kill(p);
     return rc;
 }
 

@@ -6,6 +6,8 @@
  * stderr go to the owner's capture. The process is an agent, or an external program that
  * the agent executable executes after setting up its process.
  *
+ * Origin   proc_spawn executes it. A process that another one of this run has forked
+ *          (prepared.h) is given its streams by proc_expect and joins by proc_adopt.
  * Exit     on_exited when the kernel reports it; on_closed when, in addition, both streams
  *          reached end of file (or PROC_DRAIN_MS passed since the exit) and every handle is
  *          closed.
@@ -67,10 +69,12 @@ struct proc {
     const struct proc_callbacks *cb; /* private from here on */
     struct capture *capture;
     uv_process_t process;
+    uv_poll_t watch; /* of pidfd, for an adopted process */
     uv_timer_t timer;
     int pidfd;
+    int ends[3];    /* of the process that is expected: see proc_expect; -1 */
     int open_parts; /* number of open ones of timer, process, chan, capture */
-    int has_process, has_chan, has_capture;
+    int has_process, has_watch, has_chan, has_capture;
     int chan_eof, capture_eof;
     int closing;
     LIST_ENTRY(proc) entry; /* in the list of running processes */
@@ -81,6 +85,21 @@ struct proc {
 int proc_spawn(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                struct capture *capture, const struct proc_callbacks *cb, void *owner,
                struct err *err);
+
+/* Opens the streams of a process that is still to come. p->ends are what it reads messages
+ * from, what it writes messages to, and its stdout and stderr; borrowed. Then follows one of the
+ * next three. on_closed is called in the end even if this fails. */
+int proc_expect(struct proc *p, uv_loop_t *loop, struct capture *capture,
+                const struct proc_callbacks *cb, void *owner, struct err *err);
+/* It is this process, which has been started with the ends, and which is or will soon be a
+ * child of this one. If it fails, the process is not known, and proc_forget must follow. */
+int proc_adopt(struct proc *p, uv_loop_t *loop, pid_t pid, struct err *err);
+/* It is started here after all. If it fails, proc_forget must follow. */
+int proc_spawn_expected(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
+                        struct err *err);
+/* None comes: on_closed follows. */
+void proc_forget(struct proc *p);
+
 /* UV_ESRCH once it has exited. */
 int proc_signal(struct proc *p, int signum);
 /* Sends SIGKILL to the process and its group; does nothing once it has exited. */

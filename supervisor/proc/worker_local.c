@@ -7,6 +7,7 @@
 #include "supervisor/proc/block.h"
 #include "supervisor/proc/descriptors.h"
 #include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/prepared.h"
 #include "supervisor/proc/proc.h"
 #include "supervisor/proc/program.h"
 #include "supervisor/proc/resident.h"
@@ -40,6 +41,10 @@ struct local_link {
     const struct agent_spec *spec;
     struct proc proc;
     struct block block;
+    struct prepared_wait wait; /* for a process of a prepared one */
+    int is_awaited;            /* 1: it has been asked for, and has not come */
+    int is_killed;             /* 1: it is killed as soon as it comes */
+    int64_t memory_limit_bytes;
     int is_closed; /* 1: the exit is reported once no orphan is left */
     TAILQ_ENTRY(local_link) entry;
 };
@@ -50,6 +55,8 @@ struct local_site {
     int exe_fd, log_fd;
     cpu_set_t all_cores; /* the cores that this process may use; empty: unknown */
     TAILQ_HEAD(, local_link) links;
+    struct prepared **prepared; /* [n_prepared] */
+    size_t n_prepared, n_prepared_open;
     uv_timer_t sweep_timer;
     void (*on_closed)(void *ctx);
     void *closed_ctx;
@@ -175,23 +182,116 @@ static int local_open(struct worker_site *site, const struct agent_spec *spec,
     return rc;
 }
 
+static struct proc_spec spec_of(const struct local_link *l)
+{
+    return (struct proc_spec){.name = l->spec->name,
+                              .exe_fd = l->site->exe_fd,
+                              .block_fd = l->block.fd,
+                              .log_fd = l->site->log_fd,
+                              .shared_fd =
+                                  l->spec->shared_fd > 0 ? l->spec->shared_fd : -1,
+                              .command = l->spec->command,
+                              .mode = l->spec->mode,
+                              .directory = l->spec->directory};
+}
+
+static int is_same(const struct agent_program *a, const struct agent_program *b)
+{
+    return a->len == b->len && memcmp(a->frame, b->frame, a->len) == 0;
+}
+
+/* The prepared process of the link's program; NULL: it has none. */
+static struct prepared *prepared_of(struct local_link *l)
+{
+    struct local_site *s = l->site;
+    const struct agent_program *program = l->spec->prepared;
+    size_t i = 0;
+
+    if (program == NULL)
+        return NULL;
+    while (i < s->n_prepared && !is_same(prepared_program(s->prepared[i]), program))
+        i++;
+    if (i == s->n_prepared) {
+        s->prepared = xreallocarray(s->prepared, i + 1, sizeof(*s->prepared));
+        s->prepared[s->n_prepared++] =
+            prepared_new(s->loop, s->exe_fd, program, local_site_sweep);
+    }
+    return prepared_is_usable(s->prepared[i]) ? s->prepared[i] : NULL;
+}
+
+static void note_process(struct local_link *l)
+{
+    l->base.pid = l->proc.pid;
+    l->base.is_running = !l->proc.exited;
+}
+
+/* The process that the link was waiting for exists, or its start has failed. */
+static void end_waiting(struct local_link *l, int rc, const struct err *why)
+{
+    l->is_awaited = 0;
+    note_process(l);
+    if (rc < 0) {
+        l->base.cb->on_failed(l->base.worker, why);
+        proc_forget(&l->proc);
+        return;
+    }
+    l->base.ops->limit_memory(&l->base, l->memory_limit_bytes);
+    l->base.cb->on_started(l->base.worker);
+    if (l->is_killed)
+        proc_kill(&l->proc);
+}
+
+static void on_born(struct prepared_wait *w, pid_t pid)
+{
+    struct local_link *l =
+        (struct local_link *)((char *)w - offsetof(struct local_link, wait));
+    struct err why = {0};
+
+    end_waiting(l, proc_adopt(&l->proc, l->site->loop, pid, &why), &why);
+}
+
+static void on_none(struct prepared_wait *w)
+{
+    struct local_link *l =
+        (struct local_link *)((char *)w - offsetof(struct local_link, wait));
+    const struct proc_spec spec = spec_of(l);
+    struct err why = {0};
+
+    end_waiting(l, proc_spawn_expected(&l->proc, l->site->loop, &spec, &why), &why);
+}
+
+/* The table may send at once: the pipes exist before the process. */
+static int wait_for(struct local_link *l, struct prepared *p, struct err *err)
+{
+    const int rc =
+        proc_expect(&l->proc, l->site->loop, &l->base.capture, &proc_callbacks, l, err);
+
+    if (rc < 0)
+        return rc;
+    l->wait = (struct prepared_wait){.fds = {[PREPARED_FD_TEXT] = l->proc.ends[2],
+                                             [PREPARED_FD_IN] = l->proc.ends[0],
+                                             [PREPARED_FD_OUT] = l->proc.ends[1],
+                                             [PREPARED_FD_BLOCK] = l->block.fd,
+                                             [PREPARED_FD_LOG] = l->site->log_fd},
+                                     .on_born = on_born,
+                                     .on_none = on_none};
+    l->is_awaited = 1;
+    l->is_killed = 0;
+    prepared_ask(p, &l->wait);
+    return 0;
+}
+
 static int local_start(struct worker_link *base, struct err *err)
 {
     struct local_link *l = local_of(base);
-    const struct proc_spec spec = {.name = l->spec->name,
-                                   .exe_fd = l->site->exe_fd,
-                                   .block_fd = l->block.fd,
-                                   .log_fd = l->site->log_fd,
-                                   .shared_fd =
-                                       l->spec->shared_fd > 0 ? l->spec->shared_fd : -1,
-                                   .command = l->spec->command,
-                                   .mode = l->spec->mode,
-                                   .directory = l->spec->directory};
-    const int rc = proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
-                              &proc_callbacks, l, err);
+    struct prepared *prepared = prepared_of(l);
+    const struct proc_spec spec = spec_of(l);
+    const int rc = prepared != NULL
+                       ? wait_for(l, prepared, err)
+                       : proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
+                                    &proc_callbacks, l, err);
 
-    base->pid = l->proc.pid;
-    base->is_running = !l->proc.exited;
+    note_process(l);
     base->exit_code = -1;
     base->signal = 0;
     return rc;
@@ -224,7 +324,17 @@ static int local_signal(struct worker_link *base, int signum)
 
 static void local_kill(struct worker_link *base)
 {
-    proc_kill(&local_of(base)->proc);
+    struct local_link *l = local_of(base);
+
+    if (!l->is_awaited) {
+        proc_kill(&l->proc);
+    } else if (prepared_cancel(&l->wait)) {
+        l->is_awaited = 0;
+        base->signal = SIGKILL;
+        proc_forget(&l->proc);
+    } else {
+        l->is_killed = 1;
+    }
 }
 
 static void local_pause(struct worker_link *base, int on)
@@ -283,6 +393,7 @@ static void local_limit_memory(struct worker_link *base, int64_t limit_bytes)
 {
     struct rlimit r = {RLIM_INFINITY, RLIM_INFINITY};
 
+    local_of(base)->memory_limit_bytes = limit_bytes;
     if (!LIMIT_BY_KERNEL || !base->is_running)
         return;
     if (limit_bytes > 0)
@@ -367,11 +478,28 @@ static void on_timer_closed(uv_handle_t *h)
     s->on_closed(s->closed_ctx);
 }
 
+static void close_timer(struct local_site *s)
+{
+    uv_close((uv_handle_t *)&s->sweep_timer, on_timer_closed);
+}
+
+static void on_prepared_closed(void *ctx)
+{
+    struct local_site *s = ctx;
+
+    if (--s->n_prepared_open == 0)
+        close_timer(s);
+}
+
 void local_site_close(struct local_site *s, void (*on_closed)(void *ctx), void *ctx)
 {
     s->on_closed = on_closed;
     s->closed_ctx = ctx;
-    uv_close((uv_handle_t *)&s->sweep_timer, on_timer_closed);
+    s->n_prepared_open = s->n_prepared;
+    for (size_t i = 0; i < s->n_prepared; i++)
+        prepared_close(s->prepared[i], on_prepared_closed, s);
+    if (s->n_prepared == 0)
+        close_timer(s);
 }
 
 void local_site_free(struct local_site *s)
@@ -379,6 +507,9 @@ void local_site_free(struct local_site *s)
     if (s == NULL)
         return;
     CHECK(TAILQ_EMPTY(&s->links));
+    for (size_t i = 0; i < s->n_prepared; i++)
+        prepared_free(s->prepared[i]);
+    free(s->prepared);
     (void)close(s->exe_fd);
     free(s);
 }

@@ -1,6 +1,9 @@
 /* worker_local.h - links to workers that are processes of this machine: pipes, a memfd for
  * the block, signals by pidfd, information from /proc.
  *
+ * Agents of a program may be forked by a prepared process of it (prepared.h), which the site
+ * starts with the first of them.
+ *
  * A table has one site for all of its workers here. Orphans that a worker leaves behind are
  * killed and reaped before its exit is reported: every child of this process that no table
  * started, and that is no program of program.h, is treated as one.

@@ -1,7 +1,13 @@
 #include "supervisor/run/agent_specs.h"
 
+#include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/config_msg.h"
+#include "supervisor/describe/programs.h"
 #include "supervisor/rollout/rollout.h"
+
+/* "no": agents of programs are executed, none is forked. */
+#define PREPARED_VARIABLE "BROOD_PREPARED"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +55,29 @@ static int shared_fd(const struct agent_specs *s, size_t group)
     return group == SHARING_NONE ? 0 : s->shared[group].fd;
 }
 
+/* What agents need to be forked by one prepared process: to be started alike. */
+static void prepare_program(const struct agent_config *a, struct agent_program *ret)
+{
+    const struct program_place place = program_place(a->program);
+    const struct algorithm_info *info = algorithm_of(a);
+    const char *wish = getenv(PREPARED_VARIABLE);
+    struct msg_out out;
+    const uint8_t *frame;
+
+    if (a->command == NULL || info == NULL || !info->prepares ||
+        (wish != NULL && strcmp(wish, "no") == 0))
+        return;
+    msg_out_init(&out);
+    msg_begin_request(&out, 0, "prepare");
+    msg_map(&out, 1);
+    msg_key(&out, "program");
+    msg_program(&out, a, &place);
+    msg_end(&out, &frame, &ret->len);
+    ret->frame = xmalloc(ret->len);
+    memcpy(ret->frame, frame, ret->len);
+    msg_out_done(&out);
+}
+
 int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
                      const struct env_spec *env, int central, int ps, struct run_dir *dir,
                      void (*pack)(void *ctx, size_t agent, int restored,
@@ -63,6 +92,7 @@ int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
     ret->n = n + (ps ? ret->sharing.n_groups : 0);
     ret->spec = xcalloc(ret->n, sizeof(*ret->spec));
     ret->limits = xcalloc(ret->n, sizeof(*ret->limits));
+    ret->programs = xcalloc(ret->n, sizeof(*ret->programs));
     if (ps && (rc = make_shared(ret, err)) < 0)
         return rc;
     for (size_t i = 0; i < ret->n; i++) {
@@ -83,6 +113,10 @@ int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
                                            .pack_configure = pack,
                                            .limits = &ret->limits[i]};
         ret->limits[i] = agent_specs_limits_at(ret, config, i);
+        if (learner)
+            prepare_program(&config->agents[i], &ret->programs[i]);
+        if (ret->programs[i].frame != NULL)
+            ret->spec[i].prepared = &ret->programs[i];
     }
     return 0;
 }
@@ -93,6 +127,9 @@ void agent_specs_done(struct agent_specs *s)
         block_done(&s->shared[g]);
     free(s->shared);
     sharing_done(&s->sharing);
+    for (size_t i = 0; s->programs != NULL && i < s->n; i++)
+        free(s->programs[i].frame);
+    free(s->programs);
     free(s->spec);
     free(s->limits);
     *s = (struct agent_specs){0};

@@ -21,6 +21,8 @@
 struct agent_specs {
     struct agent_spec *spec;     /* [n] */
     struct agent_limits *limits; /* [n] */
+    /* Of agents that are programs, of which a process can be prepared: [n]; frame NULL: none. */
+    struct agent_program *programs;
     size_t n;
     struct sharing sharing;
     struct block *shared; /* [sharing.n_groups] */

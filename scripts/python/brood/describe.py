@@ -63,5 +63,5 @@ def describe(cls: type) -> dict[str, Any]:
         "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
         "stages": " > ".join(s.text() for s in stages),
         "settings": [s.described(k in live) for k, s in own.items()],
-        "defaults": {}, "rows": a.rows.kind, "is": [] if stages else ["fixed"],
+        "defaults": {}, "rows": a.rows.kind, "is": ["prepares"] if stages else ["prepares", "fixed"],
         "identity": identity()}]}

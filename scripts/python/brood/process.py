@@ -2,7 +2,7 @@
 
 brood-agent starts the program, with the descriptors of protocol.py, and has said `hello`. The
 first request is in a memfd, so that it is complete before the program runs: `describe`, which
-is answered from the class alone, or `configure`. Standard output and error are the agent's log.
+is answered from the class alone, `configure`, or `prepare` (prepared.py). Standard output and error are the agent's log.
 """
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import time
 import traceback
 from typing import Any
 
+from . import prepared
 from .agent import Agent
 from .describe import describe
 from .errors import CODES, Error, one_line
@@ -51,7 +52,7 @@ class Process:
             torch.set_num_threads(1)
             with contextlib.suppress(RuntimeError):  # too late, if it has computed already
                 torch.set_num_interop_threads(1)
-            torch.use_deterministic_algorithms(True)
+            torch.set_deterministic_debug_mode("error")  # the usual call imports for 2 s
         memory = map_shared(FD_BLOCK, os.fstat(FD_BLOCK).st_size, True)
         runtime = Runtime(self._cls, body, memory, bool(body.get("restored")), self.send)
         self._check = SelfCheck(runtime)
@@ -106,8 +107,12 @@ class Process:
         for fd in range(FD_IN, FD_REQUEST + 1):  # not for what the agent's code starts
             with contextlib.suppress(OSError):
                 os.set_inheritable(fd, False)
+        first = FrameReader(_from_start(FD_REQUEST))
+        message = first.next()
         requests = FrameReader.of(FD_IN)
-        message = FrameReader(_from_start(FD_REQUEST)).next()
+        if message is not None and prepared.is_asked_for(message):
+            prepared.serve(message, first.next())
+            message = requests.next()
         while message is not None:
             if message[0] == NOTIFICATION:
                 if message[1] == "trace":

@@ -1,0 +1,176 @@
+"""Prepared processes: agents that are programs are forked by one that has done the imports."""
+import importlib.util
+import os
+import signal
+
+import harness
+from test_exactness import outcome
+
+EXAMPLE = harness.SOURCE / "tests" / "examples" / "agents" / "numpy_q.py"
+CONFIG = """
+env: {{id: simple_spread}}
+run: {{env_steps: {steps}, seed: 5}}
+defaults:
+  algorithm: program
+  command: [python3, mine.py]
+  environment: {{FAULT: "{fault}"}}
+  restart: {{max_restarts: 1000000, delay: 0s}}
+experience: {{batch_size: 8, warmup: 50, update_every: 20}}
+checkpoint: {{every_env_steps: 500, max_to_keep: none}}
+"""
+FAULTS = '''
+import os, threading, time
+FAULT, FORK = os.environ.get("FAULT", ""), os.fork
+COUNT = []
+
+def fork():
+    COUNT.append(1)
+    if FAULT == "first" and len(COUNT) == 1 or FAULT == "second" and len(COUNT) == 2:
+        raise BlockingIOError(11, "no process is left")
+    if FAULT == "gone":
+        os._exit(1)
+    return FORK()
+
+os.fork = fork
+if FAULT == "thread":
+    threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+'''
+
+
+def configured(w, steps=2000, fault="", name="prepared.yaml"):
+    for module in ("numpy", "msgpack"):
+        if importlib.util.find_spec(module) is None:
+            raise harness.Skip(f"Python has no {module}")
+    (w.path / "mine.py").write_text(FAULTS + EXAMPLE.read_text())
+    return w.write(name, CONFIG.format(steps=steps, fault=fault))
+
+
+def agents(status):
+    return {a["pid"] for a in status["agents"] if a.get("pid")}
+
+
+def prepared(status):
+    """The pid of the prepared process, the only child of the supervisor that is no agent."""
+    others = [pid for pid, (state, _, line) in harness.children(status["pid"]).items()
+              if pid not in agents(status) and state != "Z" and "mine.py" in line]
+    return others[0] if len(others) == 1 else None
+
+
+def ids(w, run):
+    """(of the prepared process, of the agents), when all of them run."""
+    def found():
+        status = w.status(run)
+        pid = prepared(status)
+        return (pid, agents(status), status["pid"]) if pid and len(agents(status)) == 3 else None
+    harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir(run)))
+    return harness.wait_until("a prepared process and its agents", found)
+
+
+def journal(w, run):
+    return (w.run_dir(run) / "journal").read_text()
+
+
+def log(w, run):
+    return (w.run_dir(run) / "logs" / "supervisor.log").read_text()
+
+
+def assert_nothing_is_left(w):
+    harness.wait_until("the end of all processes", lambda: not [
+        line for _, _, line in harness.processes().values() if str(w.path) in line])
+
+
+def calm(w, config):
+    """A run whose agents are executed one by one."""
+    w.brood("run", config, "--name", "calm", env={"BROOD_PREPARED": "no"})
+    return outcome(w.run_dir("calm"))
+
+
+def end(w, p, run, expected):
+    assert p.wait() == 0, p.log.read_text()
+    harness.assert_same_files(expected, outcome(w.run_dir(run)))
+    assert_nothing_is_left(w)
+
+
+def test_agents_are_forked_and_give_the_same_bytes(w):
+    config = configured(w, steps=6000)
+    expected = calm(w, config)
+    p = w.start("run", config, "--name", "a")
+    pid, found, _ = ids(w, "a")
+    mark = f"/proc/{pid}/cmdline"
+    assert all(open(f"/proc/{a}/cmdline").read() == open(mark).read() for a in found
+               if os.path.exists(f"/proc/{a}/cmdline"))
+    for a in found:
+        harness.kill(a)
+    end(w, p, "a", expected)
+    assert journal(w, "a").count("event=respawn") >= 1
+    assert "prepared" not in log(w, "a"), log(w, "a")
+
+
+def test_a_prepared_process_that_is_killed_is_replaced(w):
+    """By the next agent that starts, three times; then agents are executed."""
+    config = configured(w, steps=40000)
+    p = w.start("run", config, "--name", "a")
+    killed = set()
+    for _ in range(3):
+        pid, found, _ = ids(w, "a")
+        assert pid not in killed
+        killed.add(pid)
+        harness.kill_and_wait(pid)
+        harness.kill(min(found))
+    harness.wait_until("the third death", lambda: "no process of the program can be" in log(w, "a"))
+    w.brood("stop", "a")
+    assert p.wait() == 4
+    assert_nothing_is_left(w)
+
+
+def test_all_processes_are_killed_at_once(w):
+    config = configured(w, steps=6000)
+    expected = calm(w, config)
+    p = w.start("run", config, "--name", "a")
+    for _ in range(2):
+        pid, found, _ = ids(w, "a")
+        for each in (pid, *found):
+            harness.kill(each)
+    end(w, p, "a", expected)
+
+
+def test_what_cannot_be_prepared_is_executed(w):
+    """One warning says so; a fork that failed once is no reason to give up."""
+    outcomes = []
+    for fault, says in (("", None), ("thread", "it has 2 threads after its imports"),
+                        ("first", None), ("second", None), ("gone", None)):
+        name = fault or "calm"
+        w.brood("run", configured(w, fault=fault), "--name", name)
+        assert log(w, name).count("can be prepared") == (says is not None), log(w, name)
+        assert says is None or says in log(w, name), log(w, name)
+        assert_nothing_is_left(w)
+        outcomes.append({k: v for k, v in outcome(w.run_dir(name)).items() if ".data-" in k})
+        assert outcomes[-1]
+        harness.assert_same_files(outcomes[0], outcomes[-1])
+
+
+def test_one_that_hangs_is_killed(w):
+    config = configured(w, steps=20000)
+    p = w.start("run", config, "--name", "a")
+    pid, found, _ = ids(w, "a")
+    harness.kill(pid, signal.SIGSTOP)
+    harness.kill(min(found))
+    harness.wait_until("its end", lambda: not harness.alive(pid))
+    assert "it does not answer in time" in log(w, "a")
+    w.brood("stop", "a")
+    assert p.wait() == 4
+    assert "event=respawn" in journal(w, "a")
+    assert_nothing_is_left(w)
+
+
+def test_none_outlives_its_supervisor(w):
+    p = w.start("run", configured(w, steps=1000000), "--name", "a")
+    pid, found, supervisor = ids(w, "a")
+    harness.kill(supervisor)
+    harness.wait_until("the end of all", lambda: not any(map(harness.alive, (pid, *found))))
+    p.wait()
+    assert_nothing_is_left(w)
+
+
+if __name__ == "__main__":
+    harness.main()
