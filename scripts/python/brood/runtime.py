@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 import numpy as np
 
+from . import watch
 from .agent import Act, Agent
 from .answers import checked_act, stage_answer
 from .arrays import Array, aligned
@@ -59,6 +60,7 @@ class Runtime:
         self.cls, self.configuration, self.send = cls, configuration, send
         self._open_log = open_log
         self._log: Log | None = None
+        self._call = watch.caller(cls, send)
         self.name, self.seed = str(configuration.get("name")), whole(configuration, "seed")
         self.players = tuple(player_of(p) for p in configuration.get("agents", ()))
         names = [p.name for p in self.players]
@@ -88,7 +90,7 @@ class Runtime:
         self.is_building = True
         self._seed(Draws(self.seed, self.name, "init", [0], [0], False))
         agent.__init__()  # type: ignore[misc]
-        agent.build()
+        self._call("build", agent.build)
         self.is_building = False
         if self._torch is not None:
             self._torch.check_tracked(agent)
@@ -246,7 +248,7 @@ class Runtime:
             ctx.carry[...] = carry[copies]
             ctx.carry[ctx.begins] = 0
         self._seed(ctx._draws)
-        return self._checked(self.agent.act(obs, ctx), len(obs), ctx)
+        return self._checked(self._call("act", self.agent.act, obs, ctx), len(obs), ctx)
 
     def _checked(self, answer: Any, n: int, ctx: Context) -> Act:
         return checked_act(answer, n, self.me.action, self.cls.carry,
@@ -301,7 +303,7 @@ class Runtime:
             batch = Batch(self.log(), rows[g], None if weights is None else weights[g], self.me,
                           self.players, frozenset(self.reads), keep_length)
             self._seed(ctx._draws)
-            result = method(batch, ctx)
+            result = self._call(s.name, method, batch, ctx)
             if result is not None and not isinstance(result, Mapping):
                 raise Error(f"{s.name} returned a {type(result).__name__}; a dict of outputs and "
                             "scalars, or None, expected", code="argument")
@@ -360,7 +362,8 @@ class Runtime:
             inner.begins = np.ones(n, bool)
             inner.carry = aligned((n, self.cls.carry))
             inner.carry[...] = 0
-        actions = self._checked(self.agent.act(obs, inner), n, inner).actions.copy()
+        chosen = self._call("act", self.agent.act, obs, inner)
+        actions = self._checked(chosen, n, inner).actions.copy()
         gone = (batch["alive"] == 0) | (batch["terminated"] == 1) | ~batch.present
         actions[gone.reshape(n)] = 0
         return {"action": actions}

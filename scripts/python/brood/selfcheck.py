@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, aligned
-from .attributes import differences
+from .attributes import Difference, differences
 from .errors import Error, one_line
 from .protocol import NOTIFICATION, Body
 from .runtime import Runtime
@@ -72,6 +72,8 @@ class SelfCheck:
 
     def handle(self, method: str, body: Body) -> dict[str, Any]:
         runtime = self._runtime
+        if method == "places":
+            return self._places()
         if method != "act" and runtime.stage(method) is None:
             return runtime.handle(method, body)
         seen = self._seen.get(method, 0)
@@ -80,13 +82,26 @@ class SelfCheck:
         if not is_repeated and (writes or not self._checks_pure):
             return runtime.handle(method, body)
         before = runtime.block.content.copy()
+        fresh = self._fresh(before) if is_repeated else None
+        # What a request leaves for the next one may be gone, or be the same in both, after it.
+        earlier = self._differences(fresh) if fresh is not None else []
         answer = runtime.handle(method, body)
         if not writes:
             self._check_pure(method, before)
-        if is_repeated:
+        if fresh is not None:
             self._seen[method] = seen + 1
-            self._repeat(method, body, before, answer, seen + 1)
+            self._repeat(method, body, fresh, earlier, answer, seen + 1)
         return answer
+
+    def _differences(self, fresh: Runtime) -> list[Difference]:
+        used = self._runtime
+        return list(differences(used.agent, fresh.agent, used.block.holds))
+
+    def _places(self) -> dict[str, Any]:
+        """For `brood agent-check`: {method: "file:line"}."""
+        names = ["build", "act", *(s.name for s in self._runtime.stages)]
+        found = {n: place_of_method(self._runtime.cls, n) for n in names}
+        return {n: x.partition("(")[2].rstrip(")") for n, x in found.items()}
 
     def _where(self, method: str) -> str:
         name = method if hasattr(self._runtime.cls, method) else "act"
@@ -126,24 +141,24 @@ class SelfCheck:
                         "time: take random numbers from random, NumPy or torch, whose global "
                         "generators are seeded", code="state")
 
-    def _repeat(self, method: str, body: Body, before: Array, answer: Body, number: int) -> None:
+    def _repeat(self, method: str, body: Body, fresh: Runtime, earlier: list[Difference],
+                answer: Body, number: int) -> None:
         used, where = self._runtime, self._where(method)
-        fresh = self._fresh(before)
         try:
             again = fresh.handle(method, body)
         except Exception as e:
             place = place_of(e)
             text = one_line(f"{type(e).__name__}: {e}", 200)
             raise Error(f"{where}, request {number}: a fresh object on the same block fails: "
-                        f"{text}{' (' + place + ')' if place else ''}{self._hint(fresh)}",
+                        f"{text}{' (' + place + ')' if place else ''}{self._hint(fresh, earlier)}",
                         code="state") from e
         changed = used.block.changed(fresh.block.content)
         what = changed[0] if changed else first_difference(answer, again)
         if what:
             raise Error(f"{where}, request {number}, is not repeatable: a fresh object on the "
-                        f"same block gives another {what}{self._hint(fresh)}", code="state")
+                        f"same block gives another {what}{self._hint(fresh, earlier)}", code="state")
         self._note_threads(method)
-        for path, mine, other in differences(used.agent, fresh.agent, used.block.holds):
+        for path, mine, other in self._differences(fresh):
             if path not in self._noted:
                 self._noted.add(path)
                 print(f"{method}: {path} is {mine}, in a fresh object {other}: a process that "
@@ -157,9 +172,9 @@ class SelfCheck:
             print(f"{method}: the thread {threads[0]} runs besides the agent: what it does at which "
                   "moment differs from process to process", file=sys.stderr)
 
-    def _hint(self, fresh: Runtime) -> str:
-        """Where the difference may come from."""
-        found = list(differences(self._runtime.agent, fresh.agent, self._runtime.block.holds))
+    def _hint(self, fresh: Runtime, earlier: list[Difference]) -> str:
+        """Where the difference may come from. earlier: differences before the request."""
+        found = self._differences(fresh) or earlier
         if not found:
             return ("; no attribute differs: does it depend on a global variable, a file, the "
                     "time, or on random numbers of its own?")

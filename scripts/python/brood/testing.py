@@ -18,6 +18,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
+import select
 import subprocess
 import tempfile
 from types import TracebackType
@@ -210,19 +211,36 @@ def _spare(fd: int) -> int:
 
 class Program:
     """An agent's process. It is started by the first request, `describe` or `configure`, and is
-    ended with the `with`. log: its experience. capacity: bytes of its block, which outlives
-    `restart`. environment: in place of the usual variables."""
+    ended with the `with`.
+
+    log         its experience
+    capacity    bytes of its block, which outlives `restart`
+    environment variables besides the usual ones
+    directory   where it starts; "": here
+    agent_exe   brood-agent, which starts it with the variables and the confinement that it has in
+                a run; "": it is started as it is
+    within_s    how long an answer may take: Error("timeout") after that; 0: for ever
+    """
 
     def __init__(self, command: Sequence[str], log: Experience | None = None,
-                 capacity: int = 1 << 30, environment: Mapping[str, str] | None = None):
+                 capacity: int = 1 << 30, environment: Mapping[str, str] | None = None, *,
+                 directory: str = "", agent_exe: str = "", within_s: float = 0):
         self.command = list(command)
         self._log = log
+        self._directory = directory
+        self._given: Body | None = None  # what brood-agent executes
+        self._within_s = within_s
         self._block = os.memfd_create("block")
         os.ftruncate(self._block, capacity)
         self._environment = {
             **os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
             **(environment or {})}
+        if agent_exe:
+            self._environment = dict(os.environ)
+            self._given = {"command": self.command, "directory": directory or os.getcwd(),
+                           "environment": dict(environment or {})}
+            self.command = [agent_exe, "agent", str(os.getpid()), "checked"]
         self._output = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self._configuration: Body | None = None
         self.block_bytes = 0
@@ -262,11 +280,16 @@ class Program:
 
         self._process = subprocess.Popen(  # pylint: disable=consider-using-with
             self.command, env=self._environment, stdin=subprocess.DEVNULL, stdout=self._output,
-            stderr=self._output, close_fds=False, preexec_fn=place)
+            stderr=self._output, close_fds=False, preexec_fn=place, cwd=self._directory or None)
         self.pid = self._process.pid
         for fd in given.values():
             os.close(fd)
-        self._frames = FrameReader.of(self._from)
+        self._frames = FrameReader(self._read)
+
+    def _read(self, n: int) -> bytes:
+        if self._within_s > 0 and not select.select([self._from], [], [], self._within_s)[0]:
+            raise Error(f"no answer within {self._within_s:g} s", code="timeout")
+        return os.read(self._from, n)
 
     def _reap(self) -> int:
         code = self._process.wait()
@@ -283,8 +306,16 @@ class Program:
 
     def request(self, method: str, params: Body | None = None) -> dict[str, Any]:
         """The result. Error, Ended."""
+        self.begin(method, params)
+        return self.finish()
+
+    def begin(self, method: str, params: Body | None = None) -> None:
+        """Sends a request without waiting for its answer. Error, Ended."""
         self._last_id += 1
-        message: Message = [REQUEST, self._last_id, method, dict(params or {})]
+        body = dict(params or {})
+        if self._given is not None and not self.pid:
+            body["program"] = self._given
+        message: Message = [REQUEST, self._last_id, method, body]
         if self.pid:
             try:
                 write_all(self._to, pack(message))
@@ -294,6 +325,9 @@ class Program:
             self._start(message)
         else:
             raise Error(f"{method}: the program does not run")
+
+    def finish(self) -> dict[str, Any]:
+        """The result of the request that was begun. Error, Ended."""
         while True:
             answer = self._frames.next()
             if answer is None:
@@ -321,9 +355,22 @@ class Program:
         return found
 
     def configure(self, configuration: Body) -> dict[str, Any]:
-        found = self.request("configure", configuration)
+        self.begin("configure", configuration)
+        return self.configured(configuration)
+
+    def configured(self, configuration: Body) -> dict[str, Any]:
+        """The answer of a `configure` that was begun."""
+        found = self.finish()
         self._configuration, self.block_bytes = configuration, found["block_bytes"]
         return found
+
+    def begin_with(self, block: bytes, configuration: Body) -> Body:
+        """Begins `configure` of a new process on this content of the block; returns what it is
+        configured with."""
+        os.pwrite(self._block, block, 0)
+        configuration = {**configuration, "restored": True}
+        self.begin("configure", configuration)
+        return configuration
 
     def restart(self, block: bytes | None = None) -> dict[str, Any]:
         """Kills it and starts another on its block, or on this content of it."""
