@@ -14,7 +14,7 @@ import sys
 # "  -q, --quiet      errors only", "  --init-from RUN[@STEP]  begin with ..."
 OPTION = re.compile(r"^  ((?:-\w, )?--?\w.*?)(?:  +(\S.*))?$")
 CONTINUED = re.compile(r"^ {6,}(\S.*)$")
-COMMAND = re.compile(r"^  ([a-z]+)  +(\S.*)$")
+COMMAND = re.compile(r"^  ([a-z-]+)  +(\S.*)$")
 KEY = re.compile(r"^  ([a-z][\w.]*)( +)(.*)$")
 VALUE_WIDTH = 11  # width of the column of defaults in `brood check --help`
 

@@ -48,6 +48,7 @@ static const struct command *const commands[] = {
     /* prepare, evaluate */
     &cmd_new,
     &cmd_check,
+    &cmd_agent_check,
     &cmd_eval,
     &cmd_report,
     /* read checkpoints and graphs */
@@ -99,7 +100,7 @@ static void print_commands(FILE *f)
                 "Trains teams of learning agents, one process per agent.\n\n",
                 f);
     for (int i = 0; i < N_COMMANDS; i++)
-        (void)fprintf(f, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
+        (void)fprintf(f, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
     (void)fputs("\n`brood COMMAND --help` lists a command's options, with an example.\n",
                 f);
 }

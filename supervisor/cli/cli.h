@@ -48,6 +48,7 @@ struct command {
                char **argv); /* argv[0] is the command's name */
 };
 
+extern const struct command cmd_agent_check;
 extern const struct command cmd_algorithms;
 extern const struct command cmd_attach;
 extern const struct command cmd_check;

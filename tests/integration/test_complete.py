@@ -25,7 +25,7 @@ def two_runs(w):
 
 
 def test_commands_and_their_options(w):
-    listed = re.findall(r"^  ([a-z]+)  ", w.brood("--help")[0], re.MULTILINE)
+    listed = re.findall(r"^  ([a-z-]+)  ", w.brood("--help")[0], re.MULTILINE)
     assert after(w, "") == listed
     assert after(w, "ki") == ["kill"] and after(w, "fly") == []
     for name in listed:

@@ -22,7 +22,7 @@ def words(text):
 
 def test_every_command_has_a_page_with_all_of_its_help(w):
     made = pages(w)
-    listed = re.findall(r"^  ([a-z]+)  ", w.brood("--help")[0], re.MULTILINE)
+    listed = re.findall(r"^  ([a-z-]+)  ", w.brood("--help")[0], re.MULTILINE)
     assert len(listed) > 20
     assert made.keys() == {"brood.1", "brood.yaml.5"} | {f"brood-{c}.1" for c in listed}
     for command in listed:

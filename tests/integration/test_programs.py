@@ -264,5 +264,35 @@ def test_settings_change_while_it_runs(w):
     assert "settings.step=0.75" in (w.run_dir("live") / "journal").read_text()
 
 
+def test_programs_are_checked(w):
+    """In any language: plain_program.py is on the protocol alone."""
+    if importlib.util.find_spec("numpy") is None:
+        raise harness.Skip("Python has no numpy")
+    config = program(w)
+    out, _ = w.brood("agent-check", config, "--updates", "2")
+    *found, last = out.splitlines()
+    assert all(line.startswith("ok     ") for line in found) and len(found) == 10, out
+    assert "replay: 6 requests repeated by fresh processes" in out, out
+    assert last == f"{config} agent_0: no faults, no notes in 10 checks", out
+    config = program(w, fault="hidden")  # of agent_1: agent_0 has none
+    out, _ = w.brood("agent-check", config, "--json", code=1)
+    lines = harness.json_lines(out)
+    faults = [x for x in lines if x["state"] == "fault"]
+    assert [x["program"][-7:] for x in lines if x["state"] == "done"] == ["agent_0", "agent_1"], out
+    assert [x["check"] for x in faults] == ["replay"], out
+    assert faults[0]["method"] == "learn" and faults[0]["tensor"] == "agent_1/w", out
+    _, err = w.brood("agent-check", w.small(), code=2)
+    assert "none of its agents is a program" in err, err
+    out, _ = w.brood("agent-check", EXAMPLES / "numpy_q.py", "--env", "simple_tag", "--set",
+                     "env.copies=2", "--updates", "1")
+    assert out.count("act of 2 ") == 2 and out.count("\n") == 24, out
+    assert "numpy_q.py adversary_0: no faults" in out and "numpy_q.py agent_0: no faults" in out, out
+    _, err = w.brood("agent-check", EXAMPLES / "none.py", code=2)
+    assert "No such file" in err and err.count("\n") == 1, err
+    if not harness.SANITIZED:  # nothing is confined there
+        _, err = w.brood("agent-check", program(w, fault="write"), "-q", code=2)
+        assert "of_a_program" in err, err
+
+
 if __name__ == "__main__":
     harness.main()

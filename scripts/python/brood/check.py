@@ -7,7 +7,7 @@ It plays a short run of one agent under a stand-in for the supervisor (testing.p
 experience, and repeats every request of it in a process of its own: trials.py lists the checks. The
 agent may be written in any language; of one in Python the fault's line and attribute are named.
 
-`brood agent-check` calls it with --configured, a file with the request `configure` that the
+`brood agent-check` calls it with --configured, a file with the requests `configure` that the
 supervisor would send, and --agent-exe, so that the agent is started and confined as in a run.
 Without them the agents are those of simple_spread: 3, with 18 observations and 5 actions.
 
@@ -18,23 +18,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from typing import Any, Iterator
 
-from . import testing
-from .errors import Error
-from .findings import Report
-from .protocol import REQUEST, FrameReader
-from .trials import Subject, check
+from .startup import INSTALL, message_of
 
-ACTIONS = ("discrete", "heads", "continuous", "masked")
+try:
+    from . import testing
+    from .errors import Error
+    from .findings import Report
+    from .protocol import NOTIFICATION, REQUEST, FrameReader
+    from .trials import Subject, check
+except ModuleNotFoundError as why:
+    if __name__ != "__main__" or why.name not in INSTALL:
+        raise
+    print(f"brood agent-check: {message_of(why)}", file=sys.stderr)
+    sys.exit(2)
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    "discrete": {"heads": [5]}, "heads": {"heads": [5, 3]}, "continuous": {"width": 2},
+    "masked": {"heads": [5], "masked": True}}
+_MOST_ROWS, _MOST_COPIES = 256, 64  # more takes longer and finds nothing else
 _STOPPED = 4
-
-
-def _players(kind: str) -> list[dict[str, Any]]:
-    shapes: dict[str, dict[str, Any]] = {
-        "discrete": {"heads": [5]}, "heads": {"heads": [5, 3]}, "continuous": {"width": 2},
-        "masked": {"heads": [5], "masked": True}}
-    return [testing.player(f"agent_{i}", 18, **shapes[kind]) for i in range(3)]
 
 
 def _command(file: str) -> list[str]:
@@ -56,56 +60,68 @@ def _settings(words: list[str]) -> dict[str, Any]:
     return found
 
 
-def _configured(path: str) -> dict[str, Any]:
-    """The params of the request in that file."""
+def _subjects(path: str, o: argparse.Namespace) -> Iterator[tuple[str, Subject]]:
+    """A name for people and a subject for each agent in the file: a notification `check`, then the
+    request `configure`."""
     fd = os.open(path, os.O_RDONLY)
-    message = FrameReader.of(fd).next()
+    frames = FrameReader.of(fd)
+    os.lseek(fd, 0, os.SEEK_SET)
+    while (about := frames.next()) is not None:
+        message = frames.next()
+        if about[0] != NOTIFICATION or message is None or message[0] != REQUEST:
+            raise Error(f"{path}: a notification and a request expected", code="protocol")
+        found, body = about[2], message[3]
+        program = body.pop("program")
+        if o.actions:
+            for p in body["agents"]:
+                p["action"] = testing.player("", 0, **_SHAPES[o.actions])["action"]
+        copies = int(found["copies"])
+        yield f"{found['file']} {found['agent']}", Subject(
+            program["command"], program.get("directory", ""), program.get("environment", {}),
+            o.agent_exe, body, min(int(found["rows"]), _MOST_ROWS), min(copies, _MOST_COPIES),
+            max(1, int(found["update_every"]) // copies), o.updates)
     os.close(fd)
-    if message is None or message[0] != REQUEST:
-        raise Error(f"{path}: a request expected", code="protocol")
-    body: dict[str, Any] = message[3]
-    return body
 
 
 def _subject(o: argparse.Namespace) -> Subject:
-    if o.configured:
-        body = _configured(o.configured)
-        program = body.pop("program")
-        return Subject(program["command"], program.get("directory", ""),
-                       program.get("environment", {}), o.agent_exe, body, o.rows, o.copies,
-                       o.update_every, o.updates)
     folder, _, file = os.path.abspath(o.program).rpartition(os.sep)
-    players = _players(o.actions)
-    body = testing.configuration(players, settings=_settings(o.set), window=o.update_every)
-    body["env"] = "simple_spread"
-    return Subject(_command(file), folder, {}, o.agent_exe, body, o.rows, o.copies,
-                   o.update_every, o.updates)
+    players = [testing.player(f"agent_{i}", 18, **_SHAPES[o.actions or "discrete"])
+               for i in range(3)]
+    body = testing.configuration(players, settings=_settings(o.set))
+    body.update(env="simple_spread", window=o.copies * o.window)
+    return Subject(_command(file), folder, {}, "", body, o.rows, o.copies, o.window, o.updates)
 
 
 def main(arguments: list[str] | None = None) -> int:
     p = argparse.ArgumentParser(prog="brood.check", description="Checks an agent's program.")
-    p.add_argument("program", help="the agent's file, or its name for people")
-    p.add_argument("--actions", choices=ACTIONS, default="discrete")
+    p.add_argument("program", nargs="?", help="the agent's file")
+    p.add_argument("--actions", choices=list(_SHAPES))
     p.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                    help="a setting of the agent's own")
     p.add_argument("--updates", type=int, default=3, help="of the short run")
     p.add_argument("--rows", type=int, default=32, help="of a batch")
     p.add_argument("--copies", type=int, default=32, help="of the environment")
-    p.add_argument("--update-every", type=int, default=256, help="steps between updates")
+    p.add_argument("--window", type=int, default=8, help="steps of a copy between updates")
     p.add_argument("--json", action="store_true")
     p.add_argument("-q", "--quiet", action="store_true", help="print faults only")
     p.add_argument("--configured", default="", help=argparse.SUPPRESS)
     p.add_argument("--agent-exe", default="", help=argparse.SUPPRESS)
     o = p.parse_args(arguments)
-    report = Report(o.program, o.json, o.quiet)
+    if bool(o.program) == bool(o.configured):
+        p.error("one agent's file expected")
+    code = 0
     try:
-        check(_subject(o), report)
+        subjects = _subjects(o.configured, o) if o.configured else [(o.program, _subject(o))]
+        for name, subject in subjects:
+            report = Report(name, o.json, o.quiet)
+            check(subject, report)
+            code = max(code, report.end())
     except Error as e:
         print(f"brood agent-check: {e}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return _STOPPED
-    return report.end()
+    return code
 
 
 if __name__ == "__main__":

@@ -316,15 +316,16 @@ class Program:
         if self._given is not None and not self.pid:
             body["program"] = self._given
         message: Message = [REQUEST, self._last_id, method, body]
-        if self.pid:
+        is_first = not self.pid
+        if is_first and method not in ("describe", "configure"):
+            raise Error(f"{method}: the program does not run")
+        if is_first:
+            self._start(message)
+        if not is_first or self._given is not None:  # brood-agent passes the first one on
             try:
                 write_all(self._to, pack(message))
             except BrokenPipeError:
                 raise Ended(self._reap(), self.output) from None
-        elif method in ("describe", "configure"):
-            self._start(message)
-        else:
-            raise Error(f"{method}: the program does not run")
 
     def finish(self) -> dict[str, Any]:
         """The result of the request that was begun. Error, Ended."""

@@ -15,7 +15,7 @@ settings    live ones change, and are all that changes
 draws       other seeds and names give other numbers
 speed       never a fault
 
-After a fault in `run` only what does not depend on it follows.
+After a fault in `run` or `replay` only what does not depend on it follows.
 """
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ _SELF_NOTE = ": a process that replaces this one does not have it"
 
 @dataclass
 class Subject:
-    """What is checked. configuration: the params of `configure`, without the program; rows, copies
-    and update_every: those of the configuration; updates: of the short run."""
+    """What is checked. configuration: the params of `configure`, without the program; rows: of a
+    batch; copies: of the environment; window: steps of each between updates; updates: of the short
+    run."""
     command: Sequence[str]
     directory: str
     environment: Mapping[str, str]
@@ -67,7 +68,7 @@ class Subject:
     configuration: dict[str, Any]
     rows: int
     copies: int
-    update_every: int
+    window: int
     updates: int
 
     @property
@@ -188,7 +189,7 @@ class Trials:
     def length(self) -> int:
         rows = self.configured.get("rows") or {"kind": "transitions", "length": 1}
         if rows["kind"] == "window":
-            return max(1, self.s.update_every // self.s.copies)
+            return self.s.window
         return int(rows["length"])
 
     def act_body(self, copies: int, step: int, mode: int = 0, seed: int = 1,
@@ -201,7 +202,7 @@ class Trials:
         assert self.log is not None
         kind = (self.configured.get("rows") or {"kind": "transitions"})["kind"]
         body = testing.stage_params(self.log, rows, update, 1, self.length(), groups,
-                                    update * self.s.update_every, kind == "episodes")
+                                    update * self.s.copies * self.s.window, kind == "episodes")
         body["repeat"] = repeat
         body["inputs"] = self._inputs(stage, groups, rows)
         if weighted:
@@ -306,7 +307,7 @@ class Trials:
         return is_good
 
     def _run_update(self, p: Program, i: int) -> bool:
-        step = i * self.s.update_every
+        step = i * self.s.copies * self.s.window
         modes = [0, 1 + i % 2] if i < 2 else [0]
         for mode in modes:
             body = self.act_body(3, step, mode, i, [i, i + 1, 7], i) if mode else \
@@ -422,7 +423,7 @@ class Trials:
 
     # ---- replay, resume ----
 
-    def check_replay(self) -> None:
+    def check_replay(self) -> bool:
         """Each request by a process of its own; the last of each method also under another seed
         of Python's hashes."""
         wanted = list(self.records)
@@ -440,6 +441,7 @@ class Trials:
         if good == len(self.records):
             self.ok("replay", f"{good} requests repeated by fresh processes")
             self._replay_hashed()
+        return good == len(self.records)
 
     def _replay(self, r: Record, p: Program, body: Body) -> bool:
         what = f"{r.method}, request {r.number}"
@@ -657,7 +659,7 @@ class Trials:
                 self.fault("settings", "settings changed at once, or one after another, give "
                            "different actions", "act")
                 return
-            self.ok("settings", f"{len(live)} live numbers changed" if live else "none is live")
+            self.ok("settings", f"{counted(len(live), 'live number')} changed" if live else "none is live")
 
     # ---- draws ----
 
@@ -731,8 +733,7 @@ def _check(t: Trials) -> None:
     t.check_effects()
     if not t.records:
         return
-    t.check_replay()
-    if not is_good:
+    if not t.check_replay() or not is_good:
         return
     t.check_resume()
     t.check_modes()

@@ -1,0 +1,43 @@
+/* This file alone knows where the sources are, so that the rest of the supervisor is compiled alike
+ * in every folder. */
+#include "supervisor/proc/python_folder.h"
+
+#include "common/mem/xmalloc.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *find(void)
+{
+    static const char build[] = BROOD_BUILD_ROOT "/";
+    static const char *const installed[] = {"../share/brood/python",
+                                            "../../share/brood/python"};
+    char exe[PATH_MAX] = "";
+    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *slash = n > 0 ? strrchr(exe, '/') : NULL, *ret = NULL;
+
+    if (slash == NULL || strncmp(exe, build, sizeof(build) - 1) == 0)
+        return xstrdup(BROOD_PYTHON_SOURCE);
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++) {
+        free(ret);
+        ret = xasprintf("%s/%s", exe, installed[i]);
+        if (access(ret, F_OK) == 0)
+            break;
+    }
+    return ret;
+}
+
+void python_folder_add(void)
+{
+    const char *given = getenv("PYTHONPATH");
+    char *folder = find();
+    char *path =
+        xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
+
+    (void)setenv("PYTHONPATH", path, 1);
+    free(path);
+    free(folder);
+}
