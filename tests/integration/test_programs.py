@@ -2,6 +2,7 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 
 import harness
 from test_exactness import outcome
@@ -116,6 +117,31 @@ def test_an_example_in_pytorch_is_killed(w):
     if importlib.util.find_spec("torch") is None:
         raise harness.Skip("Python has no torch")
     killed_as_calm(w, example(w, "dqn.py"), 6)
+
+
+def lua():
+    """A Lua of 5.3 or newer with MessagePack: packages lua5.4 and lua-messagepack."""
+    path = 'package.path = package.path .. ";/usr/share/lua/5.3/?.lua"; require "MessagePack"'
+    for name in ("lua5.4", "lua5.3"):
+        if shutil.which(name) and subprocess.run([name, "-e", path], check=False,
+                                                 capture_output=True).returncode == 0:
+            return name
+    raise harness.Skip("there is no Lua with MessagePack (lua5.4, lua-messagepack)")
+
+
+def test_an_example_in_lua_is_killed_resumed_and_checked(w):
+    config = example(w, "linear_q.lua").read_text().replace("python3", lua())
+    config = w.write("lua.yaml", config)
+    if importlib.util.find_spec("numpy") is not None:
+        for actions in ((), ("--actions", "masked")):
+            out, _ = w.brood("agent-check", config, *actions)
+            assert "agent_0: no faults, no notes in 10 checks" in out, out
+    _, err = w.brood("check", config, "--set", "env.actions=continuous", code=2)
+    assert "linear_q.lua chooses one of several actions" in err and err.count("\n") == 1, err
+    killed_as_calm(w, config, 9)
+    w.brood("run", config, "--name", "halves", "--until", "1000", code=None)
+    w.brood("resume", "halves")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
 
 
 def test_programs_run_on_nodes(w):

@@ -89,7 +89,7 @@ def play(file, players, log, kills=(), updates=8, python=sys.executable, config=
         return answers, p.block()
 
 
-def learns(file, updates, rows, python=sys.executable, columns=()):
+def learns(file, updates, rows, python=sys.executable, columns=(), settings=None):
     """Plays a game whose right action is the place of the largest of five observations; rows:
     of an update, drawn from the log, or 0 for the newest ones. Returns how often greedy actions
     are right, at first and at last."""
@@ -110,7 +110,7 @@ def learns(file, updates, rows, python=sys.executable, columns=()):
             return np.mean([ask(2, 0)[2].mean() for _ in range(10)])
 
         p.configure(testing.configuration([who], actor=network, critic=network,
-                                          optimizer=optimizer))
+                                          optimizer=optimizer, settings=settings))
         first = right()
         for i in range(updates):
             obs, action, reward, answer = ask(0, i * copies)
