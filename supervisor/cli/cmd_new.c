@@ -6,6 +6,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/ask/describe.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/new_agent.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/trial.h"
@@ -19,8 +20,10 @@ enum { COMMENT_AT = 36 };
 
 struct request {
     const char *env, *algorithm, *out;
+    const char
+        *agent; /* the file of an agent of the user's own, to be written; or NULL */
     struct cli_texts sets;
-    int force;
+    int force, torch;
 };
 
 /* ---- writing ---- */
@@ -195,10 +198,39 @@ static void print_json(const struct request *r, const char *text)
     json_print(&j, stdout);
 }
 
+static int write_own(const struct cli *cli, const struct request *r)
+{
+    const struct new_agent a = {r->env,   r->agent,     r->torch,
+                                r->force, r->sets.text, r->sets.n};
+    struct err err = {0};
+    struct json j = {0};
+    char *config;
+    const int rc = new_agent_write(&a, &config, &err);
+
+    if (rc < 0)
+        return cli_fail(cli, rc == ERR_EXISTS ? CLI_USAGE : cli_code(CLI_USAGE, &err),
+                        &err);
+    if (cli->json) {
+        json_object(&j);
+        json_put_str(&j, "env", r->env);
+        json_put_str(&j, "algorithm", "program");
+        json_put_str(&j, "file", config);
+        json_put_str(&j, "agent", r->agent);
+        json_print(&j, stdout);
+    } else if (!cli->quiet) {
+        (void)printf("%s and %s were written; next: brood agent-check %s, brood run %s\n",
+                     r->agent, config, r->agent, config);
+    }
+    free(config);
+    return CLI_DONE;
+}
+
 static int run_new(struct cli *cli, int argc, char **argv)
 {
-    struct request r = {.algorithm = algorithm_default()->name};
+    struct request r = {0};
     const struct cli_option own[] = {{"algorithm", .text = &r.algorithm},
+                                     {"agent", .text = &r.agent},
+                                     {"torch", .flag = &r.torch},
                                      {"out", .text = &r.out},
                                      {"force", .flag = &r.force},
                                      {"set", .texts = &r.sets},
@@ -219,6 +251,14 @@ static int run_new(struct cli *cli, int argc, char **argv)
         (void)env_info_add_nearest(r.env, &err);
         return cli_fail(cli, CLI_USAGE, &err);
     }
+    if (r.agent != NULL && (r.algorithm != NULL || r.out != NULL))
+        return cli_usage(cli, "--agent: expected neither --algorithm nor --out with it");
+    if (r.torch && r.agent == NULL)
+        return cli_usage(cli, "--torch: expected --agent FILE.py with it");
+    if (r.agent != NULL)
+        return write_own(cli, &r);
+    if (r.algorithm == NULL)
+        r.algorithm = algorithm_default()->name;
     if (!schema_is_name(r.algorithm))
         return cli_usage(cli, "--algorithm: expected " SCHEMA_NAME_EXPECTED);
     if (make_config(cli, &r, &c, &err) < 0)
@@ -242,14 +282,20 @@ static int run_new(struct cli *cli, int argc, char **argv)
 const struct command cmd_new = {
     .name = "new",
     .arguments = "ENV [options]",
-    .summary = "Write a commented configuration for an environment",
+    .summary =
+        "Write a commented configuration for an environment, or an agent to start from",
     .help =
         "  --algorithm A    that all agents learn with (see brood algorithms)\n"
+        "  --agent FILE.py  write an agent to start from, which learns with the "
+        "environment's\n"
+        "                   kind of actions, and beside it FILE.yaml\n"
+        "  --torch          with PyTorch, not NumPy\n"
         "  --out FILE       write it there, not to stdout\n"
         "  --force          replace FILE if it exists\n"
         "  --set KEY=VALUE  with this value (repeatable)\n"
         "\n`brood envs` lists the environments, `brood algorithms` the algorithms. The\n"
         "configuration has every key that applies, with its default.\n"
-        "\nexample: brood new simple_spread --algorithm mappo --out spread.yaml\n",
+        "\nexample: brood new simple_spread --algorithm mappo --out spread.yaml\n"
+        "         brood new simple_spread --agent my_agent.py\n",
     .run = run_new,
 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *find(void)
+char *python_folder(void)
 {
     static const char build[] = BROOD_BUILD_ROOT "/";
     static const char *const installed[] = {"../share/brood/python",
@@ -33,7 +33,7 @@ static char *find(void)
 void python_folder_add(void)
 {
     const char *given = getenv("PYTHONPATH");
-    char *folder = find();
+    char *folder = python_folder();
     char *path =
         xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
 

@@ -320,5 +320,50 @@ def test_programs_are_checked(w):
         assert "of_a_program" in err, err
 
 
+# ---- brood new --agent ----
+
+
+def test_an_agent_to_start_from_is_written_checked_and_trained(w):
+    needs_msgpack()
+    if importlib.util.find_spec("numpy") is None:
+        raise harness.Skip("Python has no numpy")
+    envs = [x["id"] for x in harness.json_lines(w.brood("envs", "--json")[0])]
+    for env in envs[::4 if harness.SANITIZED else 1]:
+        w.brood("new", env, "--agent", f"{env}.py")
+        out, _ = w.brood("check", f"{env}.yaml")
+        assert f"{env}.yaml: ok: " in out and ", program, " in out, out
+    short = ("--set", "run.env_steps=2000", "--set", "experience.warmup=200", "--set",
+             "evaluation.episodes=2", "--set", "checkpoint.every_env_steps=0")
+    for kind, say in (("discrete", "Q-learning with one hidden layer"),
+                      ("continuous", "An actor-critic on random features")):
+        made, = harness.json_lines(w.brood(
+            "new", "simple_reference", "--agent", f"my_{kind}.py", "--set", "run.seed=3",
+            "--set", f"env.actions={kind}", *short, "--json")[0])
+        assert made == {"env": "simple_reference", "algorithm": "program", "file":
+                        f"my_{kind}.yaml", "agent": f"my_{kind}.py"}
+        text = (w.path / f"my_{kind}.py").read_text()
+        assert f"class My{kind.capitalize()}(brood.Agent):" in text and say in text, text
+        assert f"brood run my_{kind}.yaml" in text and "Starting" not in text
+        text = (w.path / f"my_{kind}.yaml").read_text()
+        assert "  seed: 3 " in text and "# rows of one update" in text, text
+        out, _ = w.brood("agent-check", f"my_{kind}.yaml", "--updates", "2")
+        assert "no faults, no notes in 11 checks" in out, out
+        w.brood("run", f"my_{kind}.yaml", "--name", kind)
+        assert w.status(kind)["state"] == "done"
+    before = (w.path / "my_discrete.py").read_text()
+    for arguments, why in (
+            (("--agent", "my_discrete.py"), "my_discrete.py exists already; --force replaces it"),
+            (("--agent", "agent"), "a name such as my_agent.py expected"),
+            (("--agent", "3.py"), "a name such as my_agent.py expected"),
+            (("--agent", "a.py", "--algorithm", "iql"), "neither --algorithm nor --out"),
+            (("--agent", "a.py", "--set", "env.nothing=1"), "env.nothing: unknown key"),
+            (("--torch",), "expected --agent FILE.py with it")):
+        _, err = w.brood("new", "simple", *arguments, code=2)
+        assert why in err and err.count("\n") == 1, err
+    assert (w.path / "my_discrete.py").read_text() == before and not (w.path / "a.py").exists()
+    w.brood("new", "simple", "--agent", "my_discrete.py", "--torch", "--force")
+    assert "import torch" in (w.path / "my_discrete.py").read_text()
+
+
 if __name__ == "__main__":
     harness.main()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 
-from agents import EXAMPLES, SOURCE, harness, needs_numpy, write
+from agents import EXAMPLES, SOURCE, harness, learns, needs_numpy, write
 from test_torch import PYTHON, TORCH_HEAD, needs_torch
 
 WHOLE = """
@@ -235,6 +235,27 @@ def test_the_example_in_numpy_has_none(w):
     assert last["notes"] == 0 and last["checks"] >= 10, found
     replayed = next(f["found"] for f in found if f["check"] == "replay")
     assert replayed == "8 requests repeated by fresh processes"
+
+
+STARTS = SOURCE / "scripts" / "python" / "starts"  # what `brood new --agent` writes
+
+
+@needs_numpy
+def test_the_agents_to_start_from_have_none_and_learn(w):
+    for name, kind in (("discrete", "discrete"), ("discrete", "heads"), ("discrete", "masked"),
+                       ("continuous", "continuous")):
+        found, last = checked(STARTS / f"{name}.py", sys.executable, "--actions", kind, code=0)
+        assert last["notes"] == 0, found
+    first, last = learns(STARTS / "discrete.py", 400, 128)
+    assert first < 0.5 and last > 0.8, (first, last)
+
+
+@needs_torch
+def test_the_agents_to_start_from_in_torch_have_none(w):
+    for name, kind in (("discrete", "heads"), ("discrete", "masked"),
+                       ("continuous", "continuous")):
+        found, last = checked(STARTS / f"{name}_torch.py", PYTHON, "--actions", kind, code=0)
+        assert last["notes"] == 0, found
 
 
 @needs_torch
