@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 enum { COMMENT_AT = 40, MAX_BYTES = 1 << 20 };
+/* Steps between updates: with actions that are numbers, they are the rows of a window. */
+enum { BETWEEN = 256, WINDOW = 1600 };
 
 static const char class_name[] = "Starting", file_name[] = "starting";
 
@@ -30,12 +32,12 @@ static char *first_values(const struct new_agent *a, int is_box)
     return xasprintf(
         "env:\n  id: %s\n  copies: 32\n"
         "run:\n  env_steps: 300000\n"
-        "experience:\n  batch_size: 128\n  warmup: 5000\n  update_every: 256\n"
+        "experience:\n  batch_size: 128\n  warmup: 5000\n  update_every: %d\n"
         "evaluation:\n  every_env_steps: 50000\n  episodes: 50\n"
         "defaults:\n  algorithm: program\n  command: [python3, \"%s\"]\n"
         "  settings: {%s}\n  discount: 0.95\n  actor: {hidden: [64]}\n"
         "  optimizer: {learning_rate: 0.003}\n",
-        a->env, slash != NULL ? slash + 1 : a->file,
+        a->env, is_box ? WINDOW : BETWEEN, slash != NULL ? slash + 1 : a->file,
         is_box ? "deviation: 0.5" : "epsilon: 1 to 0.05 over 100000");
 }
 
