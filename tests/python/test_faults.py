@@ -229,6 +229,68 @@ def test_a_sound_agent_has_none(w):
     assert len(FAULTS) >= 20
 
 
+SEVERAL = """
+class Mine(brood.Agent):
+    reads = ("*/obs", "*/action", "reward", "*/next_obs", "terminated")
+    rounds = brood.setting(2, min=1)
+
+    def build(self):
+        n = sum(p.obs + p.action.width for p in self.players)
+        self.w = self.variable("w", np.zeros((self.me.obs, self.me.action.width), np.float32))
+        self.q = self.variable("q", np.zeros(n, np.float32))
+
+    def act(self, obs, ctx):
+        return (obs @ self.w + ctx.rng.normal(size=(len(obs), 5)) * (ctx.mode != "greedy")).argmax(1)
+
+    @brood.stage()
+    def propose(self, batch, ctx):
+        return {"action": np.eye(5, dtype="f4")[(batch["next_obs"] @ self.w).argmax(1)]}
+
+    @brood.stage(reads=["propose/action"], writes=True)
+    def learn(self, batch, ctx):
+        actions = [ctx.inputs[f"{p.name}/action"] for p in self.players]
+        after = np.concatenate([batch["*/next_obs"], *actions], 1) @ self.q
+        x = np.concatenate([batch["*/obs"], batch["*/action"]], 1)
+        error = batch["reward"] + after * (1 - batch["terminated"]) - x @ self.q
+        self.q += np.float32(1e-3 / len(x)) * (x.T @ (error * batch.weights))
+        return {"critic_loss": np.square(error).mean(), "priorities": np.abs(error)}
+
+    @brood.stage(writes=True, repeat="rounds", turns=True, reads=["prev:turn/factor"])
+    def turn(self, batch, ctx):
+        self.w += ctx.inputs["prev:/factor"].mean()
+        return {"factor": np.ones((len(batch), 1), np.float32) * ctx.uniform(1)}
+"""
+RECURRENT = """
+class Mine(brood.Agent):
+    rows = brood.episodes()
+    carry, columns = 6, {"extra": 2}
+    reads = ("obs", "extra")
+
+    def build(self):
+        self.w = self.variable("w", np.random.normal(size=(self.me.obs + 6, 6)).astype("f4"))
+
+    def act(self, obs, ctx):
+        h = np.tanh(np.concatenate([obs, ctx.carry], 1) @ self.w)
+        return brood.Act(h[:, :5].argmax(1), {"extra": h[:, :2]}, h)
+
+    def learn(self, batch, ctx):
+        self.w += np.float32(1e-4) * (batch["obs"] * batch.present[..., None]).mean()
+        return {"extra": batch["extra"].mean()}
+"""
+
+
+@needs_numpy
+def test_agents_of_several_stages_and_with_a_carry_have_none(w):
+    for body, checks, notes in ((SEVERAL, 11, 0), (RECURRENT, 12, 0)):
+        found, last = checked(write(w, body), code=0)
+        assert (last["checks"], last["notes"]) == (checks, notes), found
+    n = next(f["found"] for f in checked(write(w, SEVERAL))[0] if f["check"] == "run")
+    assert n.startswith("5 requests act and 12 of stages"), n
+    fixed = "class Mine(brood.Agent):\n    def act(self, obs, ctx):\n        return [0] * len(obs)\n"
+    found, last = checked(write(w, fixed), code=0)
+    assert last["notes"] == 0, found
+
+
 @needs_numpy
 def test_the_example_in_numpy_has_none(w):
     found, last = checked(EXAMPLES / "numpy_q.py", code=0)

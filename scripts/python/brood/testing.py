@@ -233,7 +233,8 @@ class Program:
         self._block = os.memfd_create("block")
         os.ftruncate(self._block, capacity)
         self._environment = {
-            **os.environ, "PYTHONPATH": str(PACKAGE.parent), "PYTHONHASHSEED": "0",
+            **os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(
+                [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
             **(environment or {})}
         if agent_exe:

@@ -57,6 +57,8 @@ _MAPPINGS = frozenset((os.__file__, _collections_abc.__file__, "<frozen os>",
 _ENVIRON = type(os.environ).__getitem__.__code__
 _MOST_BYTES, _MOST_ITEMS, _DEPTH = 16 << 20, 1000, 4
 
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
 _told: set[tuple[str, str, int]] = set()
 _current: list[Watcher] = []  # the innermost last; a fresh object's within a used one's
 _is_hooked = False
@@ -66,8 +68,10 @@ _own = functools.lru_cache(1000)(is_own)
 
 
 def _own_frame(frame: types.FrameType | None) -> types.FrameType | None:
-    """The innermost frame of the user's own files."""
+    """The innermost frame of the user's own files; None for what this package does for them."""
     while frame is not None and not _own(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(_HERE):
+            return None
         frame = frame.f_back
     return frame
 
