@@ -142,6 +142,15 @@ def test_an_example_in_lua_is_killed_resumed_and_checked(w):
     w.brood("run", config, "--name", "halves", "--until", "1000", code=None)
     w.brood("resume", "halves")
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
+    shutil.copy(EXAMPLES / "linear_q.lua", w.path)  # what the run keeps is what goes on
+    config = w.write("kept.yaml", config.read_text().replace(f"{EXAMPLES}/", ""))
+    w.brood("run", config, "--name", "kept", "--until", "1000", code=None)
+    (w.path / "linear_q.lua").unlink()
+    w.brood("resume", "kept")
+    calm, kept = outcome(w.run_dir("calm")), outcome(w.run_dir("kept"))
+    for files in (calm, kept):
+        del files["run.state"]  # it has the command
+    harness.assert_same_files(calm, kept)
 
 
 def test_programs_run_on_nodes(w):

@@ -308,7 +308,7 @@ def test_the_agents_to_start_from_have_none_and_learn(w):
                        ("continuous", "continuous")):
         found, last = checked(STARTS / f"{name}.py", sys.executable, "--actions", kind, code=0)
         assert last["notes"] == 0, found
-    first, last = learns(STARTS / "discrete.py", 400, 128)
+    first, last = learns(STARTS / "discrete.py", 1200, 128)
     assert first < 0.5 and last > 0.8, (first, last)
 
 

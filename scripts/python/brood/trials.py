@@ -406,7 +406,9 @@ class Trials:
         for x in self.effects:
             place = f"{x['file']}:{x['line']}"
             text = f"{x['method']} {x['text']}"
-            if x["kind"] == "environment" and text.split()[-1] in self.s.environment:
+            name = text.split()[-1]
+            if x["kind"] == "environment" and (name in self.s.environment or
+                                               name.startswith("BROOD_")):
                 continue
             if x["kind"] in _FAULTS:
                 self.report.add("fault", "effects", f"{text}: {_FAULTS[x['kind']]}", place,

@@ -125,19 +125,23 @@ local function column(name, row)
   return read_floats(log.file, c.at + row * log.row, c.n)
 end
 
-local handle = {}
-
-function handle.describe()
+local function identity() -- on what the bits depend besides
   local source = assert(io.open(arg[0], "rb")):read("a")
   local sum = 0
   for i = 1, #source do sum = (sum * 31 + source:byte(i)) % 0xFFFFFFFB end
+  return {("linear_q.lua %d %08x"):format(#source, sum), _VERSION}
+end
+
+local handle = {}
+
+function handle.describe()
   local function setting(name, kind, doc, default, ...)
     return map("key", name, "type", kind, "doc", doc, "default", default, "min", 0.0, "max", 1.0, ...)
   end
   return map("protocol", 1, "algorithms", {map(
     "name", "LinearQ", "summary", "Linear Q-learning, in Lua", "use", "", "source", "linear_q.lua",
     "stages", "learn(all, writes)", "rows", "transitions", "defaults", map(), "is", {},
-    "identity", {("linear_q.lua %d %08x"):format(#source, sum), _VERSION},
+    "identity", identity(),
     "settings", {setting("epsilon", "schedule", "share of random actions", "1 to 0.05 over 60000"),
                  setting("rate", "real", "how fast it learns", "0.05", "change", "setting")})})
 end
@@ -148,6 +152,12 @@ function handle.configure(body)
   end
   if me.action.kind ~= "discrete" or #me.action.heads ~= 1 then
     refuse(-5012, "linear_q.lua chooses one of several actions: an environment with others")
+  end
+  local began_with = body.program and body.program.identity or {}
+  for _, line in ipairs(#began_with > 0 and identity() or {}) do
+    local is_there = false
+    for _, other in ipairs(began_with) do is_there = is_there or other == line end
+    if not is_there then refuse(-5002, "the run began with another program: this is " .. line) end
   end
   conf, block = body.config, open(5, "r+b")
   key = body.seed * 0x2545F4914F6CDD1D
