@@ -29,7 +29,7 @@ from .settings import Section, Values, frozen
 from .stages import Stage, stages_of
 
 if TYPE_CHECKING:
-    from .torch import TorchState
+    from .torch_state import TorchState
 
 Send = Callable[[Message], None]
 
@@ -95,7 +95,7 @@ class Runtime:
         if self._torch is not None:
             self._torch.check_tracked(agent)
         elif "torch" in sys.modules:
-            from .torch import check_tracked
+            from .torch_state import check_tracked
             check_tracked(agent)
         return agent
 
@@ -152,7 +152,7 @@ class Runtime:
                 raise Error("track and optimizer are for torch, which the agent has not "
                             "imported; for arrays of NumPy: self.variable(name, value)",
                             code="state")
-            from .torch import TorchState
+            from .torch_state import TorchState
             self._torch = TorchState(self.name, self.block, self.settings, self.values)
         return self._torch
 
