@@ -81,6 +81,16 @@ def test_a_class_describes_itself(w):
     with program(file) as p:
         found = p.describe()
     assert found["is"] == ["fixed"] and found["stages"] == "" and found["summary"] == ""
+    assert found["defaults"] == {}
+    file = write(w, """
+        class Mine(brood.Agent):
+            defaults = {"discount": 0.99, "clip_norm": None, "actor.hidden": [8, 8],
+                        "optimizer.learning_rate": "0.001 to 0 over 10"}
+        """)
+    with program(file) as p:
+        assert p.describe()["defaults"] == {
+            "discount": "0.99", "clip_norm": "none", "actor.hidden": "[8, 8]",
+            "optimizer.learning_rate": "0.001 to 0 over 10"}
 
 
 @needs_numpy
@@ -89,6 +99,7 @@ def test_what_a_class_cannot_be(w):
             ("rows = 3", "Mine.rows: brood.transitions(n)"),
             ("reads = 'obs'", "Mine.reads: names of columns expected"),
             ("columns = {'a': 0}", "Mine.columns: {name: width} expected"),
+            ("defaults = {'discount': {}}", "Mine.defaults: {key: value} expected"),
             ("n = brood.setting(0, min=1)", "Mine.n: the default: settings.n: 0 is not within"),
             ("n = brood.setting([1])", "Mine.n: the default [1] is no setting"),
             ("n = brood.setting(1, live=True)", "Mine.n: only a real number can be live"),

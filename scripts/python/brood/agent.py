@@ -70,6 +70,8 @@ class Agent:
     carry     H, the width of what `act` carries through an episode
     live      settings that can change during a run: "discount", "optimizer.learning_rate",
               "polyak", and names of its own; read them with ctx.value
+    defaults  {key: value} of the agent's section of the configuration where the file does not say:
+              {"discount": 0.99, "optimizer.learning_rate": "0.001 to 0 over 100000"}
 
     Attributes from `build` on
     me        this agent: me.obs, me.action.width, me.action.heads, ...
@@ -84,6 +86,7 @@ class Agent:
     columns: ClassVar[Mapping[str, int]] = {}
     carry: ClassVar[int] = 0
     live: ClassVar[Sequence[str]] = ()
+    defaults: ClassVar[Mapping[str, Any]] = {}
 
     me: Player
     players: tuple[Player, ...]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 from typing import Any
@@ -29,8 +30,19 @@ def check_class(cls: type) -> None:
     if not isinstance(a.columns, dict) or not all(
             isinstance(k, str) and isinstance(n, int) and n >= 1 for k, n in a.columns.items()):
         refuse("columns", "{name: width}")
+    if not isinstance(a.defaults, dict) or not all(
+            isinstance(k, str) and isinstance(v, (bool, int, float, str, list, type(None)))
+            for k, v in a.defaults.items()):
+        refuse("defaults", "{key: value}")
     if not isinstance(a.carry, int) or a.carry < 0:
         refuse("carry", "a width")
+
+
+def defaults_of(cls: type) -> dict[str, str]:
+    """As texts of the configuration's language, YAML."""
+    found: Any = getattr(cls, "defaults")
+    return {k: v if isinstance(v, str) else "none" if v is None else json.dumps(v)
+            for k, v in found.items()}
 
 
 def summary_of(cls: type) -> str:
@@ -63,5 +75,6 @@ def describe(cls: type) -> dict[str, Any]:
         "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
         "stages": " > ".join(s.text() for s in stages),
         "settings": [s.described(k in live) for k, s in own.items()],
-        "defaults": {}, "rows": a.rows.kind, "is": ["prepares"] if stages else ["prepares", "fixed"],
+        "defaults": defaults_of(cls), "rows": a.rows.kind,
+        "is": ["prepares"] if stages else ["prepares", "fixed"],
         "identity": identity()}]}
