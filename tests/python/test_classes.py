@@ -234,6 +234,117 @@ def test_a_memory_is_what_it_was_when_it_acted(w):
                 assert max(found) < 1e-5, (kind, found)
 
 
+FIXED = USES + """
+def summed(inputs, outputs):
+    layer = nn.Linear(inputs, outputs, bias=False)
+    with torch.no_grad():
+        layer.weight[:] = torch.eye(outputs, inputs) if outputs > 1 else torch.ones(1, inputs)
+    return layer
+
+class Mine(BASE):
+    def make_network(self):                        # DQN: choice i is worth obs[i]
+        return summed(self.me.obs, self.me.action.width)
+
+    def make_networks(self):                       # critics: the sum of all that they see
+        super().make_networks()
+        if hasattr(self, "critic_net"):
+            self.critic_net = summed(self.critic_net[0].in_features, 1)
+        else:
+            self.critic = summed(self.critic[0].in_features, 1)
+
+    def goals(self, batch, ctx):
+        found = super().goals(batch, ctx)
+        self.goal = found.numpy().copy()
+        return found
+
+    def prepared(self, batch, ctx):
+        found = super().prepared(batch, ctx)
+        self.goal = found["goal"][:, 0].numpy().copy()
+        return found
+
+    def learn(self, batch, ctx):
+        return {**super().learn(batch, ctx), **({"goal": self.goal} if hasattr(self, "goal") else {})}
+"""
+
+
+@needs_torch
+def test_goals_are_those_of_a_plain_loop(w):
+    """With networks that add up what they see, over ends of episodes and masks."""
+    rng = np.random.default_rng(1)
+    players, n = team(2, heads=[2, 3], masked=True), 200
+    for p in players:
+        p["obs"] = 5
+    log = testing.Experience(players, {"log_prob": 1})
+    ends = rng.random(n)
+    x = {"truncated": (ends > 0.8).astype("f4")}
+    for p in players:
+        x.update({f"{p['name']}/{k}": v.astype("f4") for k, v in {
+            "obs": rng.normal(size=(n, 5)), "next_obs": rng.normal(size=(n, 5)),
+            "reward": rng.normal(size=n), "terminated": ends < 0.2, "alive": np.ones(n),
+            "action": testing.one_hot(rng, n, [2, 3]), "allowed": np.ones((n, 5)),
+            "next_allowed": rng.random((n, 5)) < 0.6}.items()})
+    log.append(x, n)
+    mine = {k: x[f"agent_0/{k}"] for k in ("reward", "terminated", "next_obs", "next_allowed")}
+    discount = 0.9
+
+    def asked(base, rows, name="learn", inputs=None, head="", **settings):
+        file = write(w, FIXED.replace("BASE", base).replace("class Mine", head + "class Mine"))
+        with program(file, log, PYTHON) as p:
+            p.configure(testing.configuration(players, settings=settings, discount=discount))
+            body = {"step": 0, "update": 0, "repeat": 0, "rows": pack_tensor(rows[None]),
+                    "inputs": {k: pack_tensor(v[None]) for k, v in (inputs or {}).items()}}
+            return p.arrays(p.request(name, body))["goal"][0]
+
+    def best(row):
+        """The best possible choice of each head; of all of them, if none is possible."""
+        total = 0.0
+        for part in (slice(0, 2), slice(2, 5)):
+            may, worth = mine["next_allowed"][row, part] > 0, mine["next_obs"][row, part]
+            total += worth[may].max() if may.any() else worth.max()
+        return total
+
+    rows = (rng.integers(0, n - 3, (64, 1)) + np.arange(3)).astype("u8")
+    found = asked("Three", rows, head="class Three(DQN):\n    rows = brood.transitions(3)\n\n")
+    for places, goal in zip(rows.astype(int), found):
+        total = 0.0
+        for k, row in enumerate(places):
+            total += discount**k * mine["reward"][row]
+            if mine["terminated"][row]:
+                break
+            if x["truncated"][row] or k == 2:
+                total += discount**(k + 1) * best(row)
+                break
+        assert abs(goal - total) < 1e-4, (places, goal, total)
+
+    rows = rng.integers(0, n, (64, 1)).astype("u8")
+    after = {f"{p['name']}/action": rng.random((64, 5)).astype("f4") for p in players}
+    at = rows[:, 0].astype(int)
+    follows = sum(x[f"{p['name']}/next_obs"][at].sum(1) + after[f"{p['name']}/action"].sum(1)
+                  for p in players)
+    found = asked("Critic", rows, "critic", after, head=(
+        "class Critic(MADDPG):\n    @brood.stage(reads=['propose/action'], writes=True)\n"
+        "    def critic(self, batch, ctx):\n"
+        "        return {**super().critic(batch, ctx), 'goal': self.goal}\n\n"))
+    goals = mine["reward"][at] + discount * follows * (1 - mine["terminated"][at])
+    assert np.abs(found - goals).max() < 1e-4
+
+    rows = np.arange(n, dtype="u8").reshape(4, 50)
+    found = asked("MAPPO", rows, value_norm=False, epochs=1)
+    for e in range(4):
+        total, weight = 0.0, 1.0
+        for row in rows[e].astype(int):
+            value, follows = (sum(x[f"{p['name']}/{k}"][row].sum() for p in players)
+                              for k in ("obs", "next_obs"))
+            if row == rows[e, 0]:
+                total += value
+            over = mine["terminated"][row]
+            total += weight * (mine["reward"][row] + discount * follows * (1 - over) - value)
+            if over or x["truncated"][row]:
+                break
+            weight *= discount * 0.95
+        assert abs(found[e] - total) < 1e-3, (e, found[e], total)
+
+
 PARTS = r"""
 import math
 import numpy as np
