@@ -9,6 +9,7 @@ from test_exactness import outcome
 
 PLAIN = harness.SOURCE / "tests" / "support" / "plain_program.py"
 EXAMPLES = harness.SOURCE / "tests" / "examples" / "agents"
+TORCH = os.environ.get("BROOD_TORCH_PYTHON", "python3")  # a Python that has torch
 CONFIG = """
 env: {{id: simple_spread}}
 run: {{env_steps: {steps}, seed: 5}}
@@ -94,11 +95,18 @@ def test_kills_change_no_byte(w):
     killed_as_calm(w, program(w), 12)
 
 
-def example(w, name, more=""):
+def needs_torch():
+    found = subprocess.run([TORCH, "-c", "import torch, msgpack"], capture_output=True,
+                           check=False)
+    if found.returncode != 0:
+        raise harness.Skip(f"{TORCH} has no torch")
+
+
+def example(w, name, more="", python="python3"):
     """A configuration whose agents are one of tests/examples/agents."""
     needs_msgpack()
     text = CONFIG.format(steps=3000).replace("[python3, agents/plain_program.py]",
-                                             f"[python3, {EXAMPLES / name}]")
+                                             f"[{python}, {EXAMPLES / name}]")
     return w.write("example.yaml", text.replace("  settings: {step: 0.5 to 0.125 over 500}\n", "")
                    + more)
 
@@ -114,9 +122,26 @@ def test_an_example_in_numpy_is_killed_and_resumed(w):
 
 
 def test_an_example_in_pytorch_is_killed(w):
-    if importlib.util.find_spec("torch") is None:
-        raise harness.Skip("Python has no torch")
-    killed_as_calm(w, example(w, "dqn.py"), 6)
+    needs_torch()
+    killed_as_calm(w, example(w, "dqn.py", python=TORCH), 6)
+
+
+def test_proposals_of_programs_survive_kills(w):
+    """An update of three stages, two of which write; the second needs everyone's first."""
+    needs_torch()
+    killed_as_calm(w, example(w, "maddpg.py", python=TORCH), 6)
+
+
+def test_a_memory_survives_kills_and_a_resume(w):
+    """Windows that begin in the middle of episodes, with the memory of then."""
+    needs_torch()
+    config = example(w, "recurrent_ppo.py", python=TORCH)
+    windows = ("--set", "env.copies=4", "--set", "experience.update_every=80",
+               "--set", "defaults.settings.epochs=2")
+    killed_as_calm(w, config, 6, *windows)
+    w.brood("run", config, "--name", "halves", "--until", "1000", *windows, code=None)
+    w.brood("resume", "halves")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
 
 
 def lua():
