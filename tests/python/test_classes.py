@@ -405,6 +405,15 @@ assert free.best().item() == 3
 
 
 @needs_torch
+def test_torch_is_imported_only_by_what_uses_it(w):
+    code = "import sys, brood, brood.returns; brood.Agent, brood.main, brood.setting; " \
+        "print('torch' in sys.modules); from brood.torch import PPO; print('torch' in sys.modules)"
+    out = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, check=True,
+                         env={"PYTHONPATH": str(SOURCE / "scripts" / "python")}).stdout
+    assert out.split() == ["False", "True"], out
+
+
+@needs_torch
 def test_parts(w):
     done = subprocess.run([PYTHON, "-c", PARTS], capture_output=True, text=True, check=False,
                           env={"PYTHONPATH": str(SOURCE / "scripts" / "python")})

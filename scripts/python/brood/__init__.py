@@ -1,6 +1,7 @@
 """brood in Python: agents of one's own, environments of one's own, and a client of runs.
 
-Agents (agent.py says how):    Agent, Act, stage, setting, transitions, episodes, window, main
+Agents (agent.py says how):    Agent, Act, stage, setting, transitions, episodes, window, main;
+                               to subclass brood.torch, advantages and returns brood.returns
 Environments:                  Env, Box, Discrete, MultiDiscrete, bridged
 Runs (client.py says how):     launch, attach, runs, load_policy, load_policies, play, Run
 

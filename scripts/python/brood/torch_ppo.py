@@ -91,7 +91,7 @@ class PPO(ActorCritic):
             gain = self.advantages(self.rewards(batch, ctx), value, after * deviation + mean,
                                    batch, ctx)
             goal = gain + value
-            if self.value_norm:
+            if self.value_norm and alive.any():
                 self.norm.add(float(mean_of(goal, alive)), float(mean_of(goal**2, alive)))
                 mean, deviation = self.norm.scale()
             part["goal"], part["advantage"] = (goal - mean) / deviation, gain
