@@ -1,8 +1,10 @@
 """Agents that are programs of the user's: what they say of themselves, and the same promise."""
+import ast
 import importlib.util
 import os
 import shutil
 import subprocess
+import textwrap
 
 import harness
 from test_exactness import outcome
@@ -119,6 +121,22 @@ def test_an_example_in_numpy_is_killed_and_resumed(w):
     w.brood("run", config, "--name", "halves", "--until", "1000", code=None)
     w.brood("resume", "halves")
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
+
+
+def test_the_configurations_that_examples_show(w):
+    needs_msgpack()
+    needs_torch()
+    for file in sorted(EXAMPLES.glob("*.py")):
+        shown = ast.get_docstring(ast.parse(file.read_text())).partition("\n\n")[2]
+        text = textwrap.dedent(shown).replace("tests/", f"{harness.SOURCE}/tests/")
+        text = text.replace("scripts/", f"{harness.SOURCE}/scripts/")
+        if "env:" not in text:
+            text = "env: {id: simple_spread}\n" + text
+        elif "{copies: " in text:
+            text = text.replace("{copies: ", "{id: simple_spread, copies: ")
+        text = text.replace(f"[python3, {EXAMPLES}", f"[{TORCH}, {EXAMPLES}")
+        out, err = w.brood("check", w.write(f"{file.stem}.yaml", text))
+        assert "program" in out and "dropped" not in err, (file.name, out, err)
 
 
 def test_an_example_in_pytorch_is_killed(w):

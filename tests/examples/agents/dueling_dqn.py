@@ -3,11 +3,14 @@
     env:
       command: [python3, scripts/pettingzoo_bridge.py, "tests/examples/cart_pole.py:CartPole"]
       copies: 4
-    experience: {capacity: 20000, batch_size: 128, warmup: 1000, update_every: 10}
+    experience: {capacity: 100000, batch_size: 128, warmup: 1000, update_every: 4}
     defaults:
       algorithm: program
       command: [python3, tests/examples/agents/dueling_dqn.py]
-      settings: {epsilon: 1 to 0.02 over 50000}
+      clip_norm: none
+      critic: {hidden: [128, 128]}
+      optimizer: {learning_rate: 0.001 to 0 over 120000}
+      settings: {epsilon: 1 to 0.02 over 30000}
 """
 import brood
 from brood.torch import DQN

@@ -1,6 +1,6 @@
 """MADDPG in PyTorch whose critics learn from absolute errors beyond 1.
 
-    env: {id: simple_spread, copies: 32}
+    env: {id: simple_spread, copies: 32, reward: team_mean}
     experience: {batch_size: 1024, update_every: 100}
     defaults:
       algorithm: program

@@ -5,6 +5,10 @@
     defaults:
       algorithm: program
       command: [python3, tests/examples/agents/mappo_bonus.py]
+      discount: 0.9
+      actor: {hidden: [128, 128]}
+      critic: {hidden: [128, 128]}
+      optimizer: {learning_rate: 0.0007 to 0 over 300000}
       settings: {minibatches: 4}
 """
 import brood
