@@ -87,6 +87,47 @@ def test_an_example_of_a_subclass_learns(w):
 
 
 @needs_torch
+def test_numbers_are_learnt(w):
+    """A game whose right action is half of the only observation, in actions from -1 to 1."""
+    who, copies = testing.player("agent_0", 1, width=1), 64
+    network = {**testing.NETWORK, "hidden": [32]}
+    for base, stages, updates, columns in (
+            ("PPO", ["learn"], 60, ["log_prob"]),
+            ("MADDPG", ["propose", "critic", "learn"], 200, [])):
+        log, rng = testing.Experience([who], dict.fromkeys(columns, 1)), np.random.default_rng(1)
+        with program(write(w, f"{USES}class Mine({base}):\n    pass\n"), log, PYTHON) as p:
+            def ask(mode, step):
+                obs = rng.uniform(-1, 1, (copies, 1)).astype("f4")
+                answer = p.request("act", {"mode": mode, "step": step, "obs": pack_tensor(obs)})
+                return obs, np.frombuffer(answer["actions"][2], "f4")[:, None], answer
+
+            def distance():
+                obs, action, _ = ask(2, 0)
+                return np.abs(action - obs / 2).mean()
+
+            p.configure(testing.configuration([who], actor=network, critic=network, optimizer={
+                **testing.OPTIMIZER, "learning_rate": 0.01}, settings={"entropy": 0} if
+                base == "PPO" else {"exploration_noise": 0.5}))
+            first = distance()
+            for i in range(updates):
+                obs, action, answer = ask(0, i * copies)
+                x = {"obs": obs, "next_obs": obs, "action": action, "terminated": np.ones(copies),
+                     "reward": -(action - obs / 2)**2, "alive": np.ones(copies),
+                     **{k: np.frombuffer(answer["columns"][k][2], "f4") for k in columns}}
+                log.append({f"agent_0/{k}": v for k, v in x.items()}, copies)
+                rows = np.arange(log.n_rows - copies, log.n_rows) if columns else \
+                    rng.integers(0, log.n_rows, copies)
+                body = {"step": i * copies, "update": i, "repeat": 0, "inputs": {},
+                        "rows": pack_tensor(rows.astype("u8")[None, :, None])}
+                proposals = {}
+                for stage in stages:
+                    given = {"agent_0/action": proposals} if stage == "critic" else {}
+                    answer = p.request(stage, {**body, "inputs": given})
+                    proposals = answer["outputs"].get("action")
+            assert distance() < 0.12 < first, (base, first, distance())
+
+
+@needs_torch
 def test_what_classes_say_of_themselves(w):
     """The memory and what the critic sees decide the columns; settings can become constants."""
     with program(write(w, USES + "class Mine(MAPPO):\n    carry, gae = 5, 0.5\n"), None,
