@@ -93,7 +93,7 @@ def test_numbers_are_learnt(w):
     network = {**testing.NETWORK, "hidden": [32]}
     for base, stages, updates, columns in (
             ("PPO", ["learn"], 60, ["log_prob"]),
-            ("MADDPG", ["propose", "critic", "learn"], 200, [])):
+            ("MADDPG", ["propose", "critic", "learn"], 400, [])):
         log, rng = testing.Experience([who], dict.fromkeys(columns, 1)), np.random.default_rng(1)
         with program(write(w, f"{USES}class Mine({base}):\n    pass\n"), log, PYTHON) as p:
             def ask(mode, step):
