@@ -41,6 +41,24 @@ int algorithm_plays_in(const struct algorithm_info *a, const char *env)
     return a->envs == NULL || text_find(a->envs, env) >= 0;
 }
 
+int algorithm_scalar_is_name(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        const char c = name[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (c >= '0' && c <= '9') || strchr("_.-/", c) != NULL) ||
+            c == '\0')
+            return 0;
+    }
+    return len > 0 && len <= ALGORITHM_SCALAR_NAME;
+}
+
+int algorithm_scalar_is_by(const struct algorithm_scalar *s, unsigned by)
+{
+    return ((s->by != 0 ? s->by : SCALAR_BY_AGENT) & by) != 0;
+}
+
 int algorithm_learns(const struct algorithm_info *a)
 {
     return !a->fixed && !a->without_env;

@@ -32,6 +32,23 @@ enum {
     ALGORITHM_MAX_DEFAULTS = 64,
     ALGORITHM_MAX_ENVS = 64,
     ALGORITHM_MAX_IDENTITY = 1024,
+    ALGORITHM_MAX_SCALARS = 32,
+};
+
+/* Who reports a scalar. */
+enum scalar_by {
+    SCALAR_BY_AGENT = 1, /* the agent itself, whether it shares parameters or not */
+    SCALAR_BY_STEP = 2,  /* who makes the optimiser's steps: the agent or, in a group that
+                            * shares parameters, its ps process */
+    SCALAR_BY_CENTRAL = 4, /* the central process */
+};
+
+/* A number that an algorithm's stages report (metrics.h). */
+struct algorithm_scalar {
+    const char *name;    /* algorithm_scalar_is_name */
+    const char *meaning; /* one line */
+    const char *unit;    /* "": it has none */
+    unsigned by;         /* bits of scalar_by; 0: SCALAR_BY_AGENT */
 };
 
 struct algorithm_info {
@@ -56,6 +73,9 @@ struct algorithm_info {
         const char *key;
         double above;
     } * episodes_if;
+    /* What its stages report, up to a NULL name; they may report more, and not each of these
+     * with all settings. NULL: it declares none. */
+    const struct algorithm_scalar *scalars;
     /* Of a program: what its bits depend on, a line each ("numpy 1.24.2", "dqn.py 5f0c..."),
      * NULL-terminated; NULL: it does not say. */
     const char *const *identity;
@@ -94,6 +114,12 @@ int algorithm_load(const struct algorithm_info **ret, const char *hash,
                    const char *folder, struct err *err);
 /* Whether it works in that environment. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
+/* Whether a text of len bytes can be the name of a scalar, or of a metric of an environment:
+ * letters, digits and _.-/, at most ALGORITHM_SCALAR_NAME of them. */
+enum { ALGORITHM_SCALAR_NAME = 48 };
+int algorithm_scalar_is_name(const char *name, size_t len);
+/* Whether that process reports the scalar: one bit of scalar_by, or several. */
+int algorithm_scalar_is_by(const struct algorithm_scalar *s, unsigned by);
 /* Whether it learns from the experience log. */
 int algorithm_learns(const struct algorithm_info *a);
 /* Its setting with one of the flags; NULL: it has none. */

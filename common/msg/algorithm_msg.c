@@ -25,6 +25,9 @@ static const char *const change_names[] = {[CHANGE_RESTART] = "run",
                                            [CHANGE_RESPAWN] = "respawn",
                                            [CHANGE_RESPAWN + 1] = NULL};
 
+/* In the order of the bits of scalar_by. */
+static const char *const by_names[] = {"agent", "step", "central", NULL};
+
 /* What is true of an algorithm, or not. */
 static const struct {
     const char *name;
@@ -126,6 +129,32 @@ static void put_bounds(struct msg_out *o, const struct algorithm_bound *b)
         msg_put_f64(o, b[i].key, b[i].above);
 }
 
+static void put_scalars(struct msg_out *o, const struct algorithm_scalar *s)
+{
+    size_t n = 0;
+
+    while (s[n].name != NULL)
+        n++;
+    msg_key(o, "scalars");
+    msg_array(o, n);
+    for (; s->name != NULL; s++) {
+        const char *by[sizeof(by_names) / sizeof(by_names[0])];
+        size_t k = 0;
+
+        msg_map(o, 3u + (s->by != 0));
+        msg_put_str(o, "name", s->name);
+        msg_put_str(o, "meaning", s->meaning);
+        msg_put_str(o, "unit", s->unit != NULL ? s->unit : "");
+        if (s->by == 0)
+            continue;
+        for (size_t i = 0; by_names[i] != NULL; i++)
+            if (s->by >> i & 1)
+                by[k++] = by_names[i];
+        by[k] = NULL;
+        put_texts(o, "by", by);
+    }
+}
+
 void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
 {
     const char *is[N_FACTS + 1];
@@ -135,7 +164,8 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
         if (*fact_of(a, i))
             is[n++] = facts[i].name;
     is[n] = NULL;
-    msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL) + (a->within != NULL));
+    msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL) + (a->within != NULL) +
+                   (a->scalars != NULL));
     msg_put_str(o, "name", a->name);
     msg_put_str(o, "summary", a->summary);
     msg_put_str(o, "stages", a->stages);
@@ -150,6 +180,8 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
         put_texts(o, "envs", a->envs);
     msg_put_str(o, "rows", rows_kind_names[a->rows]);
     put_bounds(o, a->episodes_if);
+    if (a->scalars != NULL)
+        put_scalars(o, a->scalars);
     if (a->identity != NULL)
         put_texts(o, "identity", a->identity);
     if (a->within != NULL)
@@ -410,6 +442,63 @@ static int take_bounds(const struct reading *r, const msgpack_object *map)
     return rc;
 }
 
+static int take_by(const struct reading *r, const msgpack_object *map, unsigned *ret)
+{
+    const char *const *by = NULL;
+    int rc = take_texts(r, map, "by", NAMES_MAX, &by);
+
+    for (size_t i = 0; rc == 0 && by != NULL && by[i] != NULL; i++) {
+        const int k = text_find(by_names, by[i]);
+
+        if (k < 0)
+            return err_set(r->err, ERR_PROTOCOL, "by: '%.40s' is unknown", by[i]);
+        *ret |= 1u << k;
+    }
+    return rc;
+}
+
+static int take_scalar(const struct reading *r, const msgpack_object *map,
+                       const struct algorithm_scalar *before, size_t n,
+                       struct algorithm_scalar *ret)
+{
+    int rc;
+
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(r->err, ERR_PROTOCOL, "scalars: maps expected");
+    rc = take_line(r, msg_get(map, "name"), "scalars: name", &ret->name);
+    if (rc == 0 && !algorithm_scalar_is_name(ret->name, strlen(ret->name)))
+        rc = err_set(
+            r->err, ERR_PROTOCOL,
+            "scalars: found '%.60s', expected at most %d letters, digits, or _.-/",
+            ret->name, ALGORITHM_SCALAR_NAME);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (strcmp(before[i].name, ret->name) == 0)
+            rc = err_set(r->err, ERR_PROTOCOL, "two scalars are named %s", ret->name);
+    if (rc == 0)
+        rc = take_line(r, msg_get(map, "meaning"), "scalars: meaning", &ret->meaning);
+    ret->unit = "";
+    if (rc == 0 && msg_get(map, "unit") != NULL)
+        rc = take_line(r, msg_get(map, "unit"), "scalars: unit", &ret->unit);
+    return rc == 0 ? take_by(r, map, &ret->by) : rc;
+}
+
+static int take_scalars(const struct reading *r, const msgpack_object *map)
+{
+    const msgpack_object *list = NULL;
+    struct algorithm_scalar *scalars;
+    int rc = msg_get_array(map, "scalars", &list, r->err);
+
+    if (rc < 0 || list == NULL)
+        return rc;
+    if (list->via.array.size > ALGORITHM_MAX_SCALARS)
+        return err_set(r->err, ERR_LIMIT, "more than %d scalars", ALGORITHM_MAX_SCALARS);
+    scalars = ARENA_ARRAY(r->arena, struct algorithm_scalar, list->via.array.size + 1u);
+    for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++)
+        rc = take_scalar(r, &list->via.array.ptr[i], scalars, i, &scalars[i]);
+    r->ret->scalars = scalars;
+    return rc;
+}
+
 static int take_facts(const struct reading *r, const msgpack_object *map)
 {
     const char *const *is = NULL;
@@ -472,6 +561,8 @@ int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
         rc = err_set(err, ERR_PROTOCOL, "rows expected");
     if (rc == 0)
         rc = take_bounds(&r, map);
+    if (rc == 0)
+        rc = take_scalars(&r, map);
     if (rc == 0)
         rc = take_facts(&r, map);
     ret->rows = rows < 0 ? ROWS_TRANSITIONS : (enum rows_kind)rows;

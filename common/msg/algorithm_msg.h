@@ -9,6 +9,8 @@
  *   envs         [id, ...]       if it works in these only
  *   rows         transitions, episodes or window
  *   episodes_if  {key: number}   it learns from whole episodes if a setting is above
+ *   scalars      [{name, meaning, unit?, by?}, ...]    what its stages report; by: a list of
+ *                agent, step, central (enum scalar_by; none: agent)
  *   identity      [text, ...]     what its bits depend on, if it says so
  *   within        text            of a program that a run keeps: where it starts, below its files
  *   is            [default, own_critic, without_env, fixed, central, team_reward, shares,

@@ -32,6 +32,16 @@ static void print_json(const struct algorithm_info *a)
     for (size_t i = 0; i < a->settings.n; i++)
         json_str(&j, a->settings.fields[i].key);
     json_close(&j);
+    json_put_array(&j, "scalars");
+    for (const struct algorithm_scalar *s = a->scalars; s != NULL && s->name != NULL;
+         s++) {
+        json_object(&j);
+        json_put_str(&j, "name", s->name);
+        json_put_str(&j, "meaning", s->meaning);
+        json_put_str(&j, "unit", s->unit);
+        json_close(&j);
+    }
+    json_close(&j);
     if (a->envs != NULL) {
         json_put_array(&j, "envs");
         for (size_t i = 0; a->envs[i] != NULL; i++)
@@ -104,6 +114,16 @@ static void print_settings(const struct algorithm_info *a)
             (void)printf("  %s: %s unless given\n", d->path, d->text);
 }
 
+/* Prints what its updates report, with units. */
+static void print_scalars(const struct algorithm_info *a)
+{
+    if (a->scalars != NULL)
+        (void)puts("  reports");
+    for (const struct algorithm_scalar *s = a->scalars; s != NULL && s->name != NULL; s++)
+        (void)printf("    %-20s %s%s%s\n", s->name, s->meaning,
+                     *s->unit != '\0' ? ", in " : "", s->unit);
+}
+
 static int print_named(const struct cli *cli, const char *name)
 {
     const struct algorithm_info *a = algorithm_find(name);
@@ -125,6 +145,7 @@ static int print_named(const struct cli *cli, const char *name)
     } else {
         print_text(a, 1);
         print_settings(a);
+        print_scalars(a);
     }
     return CLI_DONE;
 }

@@ -583,15 +583,19 @@ static int check_column(const struct study *s, const struct run_config *c,
                         struct err *err)
 {
     struct vec_env *env = NULL;
+    struct metrics *m = NULL;
     const char **columns;
-    struct metrics *m;
     size_t n;
     int found = 0, rc = vec_env_new(&env, &c->env, (uint64_t)c->run.seed,
                                     ENV_DRAWS_TRAINING, 0, err);
 
     if (rc < 0)
         return rc;
-    m = training_metrics(vec_env_spec(env), rollout_needs_central(c));
+    rc = training_metrics(&m, c, vec_env_spec(env), err);
+    if (rc < 0) {
+        vec_env_free(env);
+        return rc;
+    }
     n = metrics_fixed_count(m);
     columns = xcalloc(n + 1, sizeof(*columns));
     for (size_t i = 0; i < n; i++) {

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCALAR_NAME_MAX = 48, STATE_VERSION = 1 };
+/* Version 1 is that of runs whose progress.csv has no declared scalars. The bytes are the
+ * same. */
+enum { OLDER_STATE_VERSION = 1, STATE_VERSION = 2 };
 
 /* The scalars that every actor-critic algorithm returns; norms are before clipping. */
 static const char *const standard[] = {
@@ -30,23 +32,30 @@ struct mean {
     uint64_t count;
 };
 
+/* Of one process. */
+struct named {
+    char *name;
+    size_t declared, n_declared; /* its series among the fixed ones */
+    size_t n_extra;              /* its series after the fixed ones */
+};
+
 struct metrics {
     size_t n_agents, n_teams;
-    char **agents; /* [n_agents + central] */
+    struct named *named; /* [n_named] agents, then central, then others */
     size_t n_named;
-    size_t room; /* for series */
     char **teams;
     size_t *team_of;   /* [A] */
     size_t *team_size; /* [teams] */
     double *team_mean; /* [teams] scratch */
 
-    /* Series, in the order of the header; the arrays have room for the maximum. */
-    size_t n, n_fixed;
+    /* Series, in the order of the header. */
+    size_t n, n_fixed, n_older, room;
     size_t rollout, eval, train, time; /* index of the first series of each kind */
+    size_t rollout_env, eval_env, n_env;
     char **names;
     struct mean *acc, *marked;
     double *values;
-    size_t *n_extra; /* [n_named] number of non-standard scalars */
+    int is_older; /* an older build began the run */
 
     uint64_t row_steps, row_ns; /* where the last row ended */
 
@@ -55,10 +64,35 @@ struct metrics {
     void *ctx;
 };
 
+static void make_room(struct metrics *m)
+{
+    if (m->n < m->room)
+        return;
+    m->room = m->room == 0 ? 64 : 2 * m->room;
+    m->names = xreallocarray(m->names, m->room, sizeof(*m->names));
+    m->acc = xreallocarray(m->acc, m->room, sizeof(*m->acc));
+    m->marked = xreallocarray(m->marked, m->room, sizeof(*m->marked));
+    m->values = xreallocarray(m->values, m->room, sizeof(*m->values));
+}
+
+/* Inserts a series, which then has that index. Owns the name. */
+static size_t insert_series(struct metrics *m, size_t at, char *name)
+{
+    const size_t behind = m->n - at;
+
+    make_room(m);
+    memmove(&m->names[at + 1], &m->names[at], behind * sizeof(*m->names));
+    memmove(&m->acc[at + 1], &m->acc[at], behind * sizeof(*m->acc));
+    memmove(&m->marked[at + 1], &m->marked[at], behind * sizeof(*m->marked));
+    m->names[at] = name;
+    m->acc[at] = m->marked[at] = (struct mean){0};
+    m->n++;
+    return at;
+}
+
 static size_t add_series(struct metrics *m, char *name)
 {
-    m->names[m->n] = name;
-    return m->n++;
+    return insert_series(m, m->n, name);
 }
 
 /* Adds series for returns, team returns and length under one prefix; returns the index of
@@ -68,7 +102,7 @@ static size_t add_episode_series(struct metrics *m, const char *prefix)
     size_t first = m->n;
 
     for (size_t a = 0; a < m->n_agents; a++)
-        add_series(m, xasprintf("%s/return/%s", prefix, m->agents[a]));
+        add_series(m, xasprintf("%s/return/%s", prefix, m->named[a].name));
     for (size_t t = 0; t < m->n_teams; t++)
         add_series(m, xasprintf("%s/team_return/%s", prefix, m->teams[t]));
     add_series(m, xasprintf("%s/episode_length", prefix));
@@ -82,11 +116,11 @@ static void add_fixed_series(struct metrics *m)
     m->train = m->n;
     for (size_t a = 0; a < m->n_agents; a++)
         for (size_t i = 0; i < N_STANDARD; i++)
-            add_series(m, xasprintf("train/%s/%s", m->agents[a], standard[i]));
+            add_series(m, xasprintf("train/%s/%s", m->named[a].name, standard[i]));
     m->time = m->n;
     for (size_t i = 0; i < N_TIME; i++)
         add_series(m, xstrdup(time_names[i]));
-    m->n_fixed = m->n;
+    m->n_fixed = m->n_older = m->n;
 }
 
 static size_t find_team(struct metrics *m, const char *name)
@@ -104,31 +138,19 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
                             size_t n_agents, int central, uint64_t now_ns)
 {
     struct metrics *m = xcalloc(1, sizeof(*m));
-    size_t room;
 
     m->n_agents = n_agents;
-    m->n_named = n_agents + (central != 0);
-    m->agents = xcalloc(m->n_named, sizeof(*m->agents));
     m->teams = xcalloc(n_agents, sizeof(*m->teams));
     m->team_of = xcalloc(n_agents, sizeof(*m->team_of));
     m->team_size = xcalloc(n_agents, sizeof(*m->team_size));
     m->team_mean = xcalloc(n_agents, sizeof(*m->team_mean));
-    m->n_extra = xcalloc(m->n_named, sizeof(*m->n_extra));
     for (size_t a = 0; a < n_agents; a++) {
-        m->agents[a] = xstrdup(names[a]);
+        metrics_add_process(m, names[a]);
         m->team_of[a] = find_team(m, teams[a]);
         m->team_size[m->team_of[a]]++;
     }
     if (central)
-        m->agents[n_agents] = xstrdup("central");
-
-    room = 2 * (n_agents + m->n_teams + 1) + n_agents * N_STANDARD + N_TIME +
-           m->n_named * METRICS_MAX_SCALARS;
-    m->room = room;
-    m->names = xcalloc(room, sizeof(*m->names));
-    m->acc = xcalloc(room, sizeof(*m->acc));
-    m->marked = xcalloc(room, sizeof(*m->marked));
-    m->values = xcalloc(room, sizeof(*m->values));
+        metrics_add_process(m, "central");
     add_fixed_series(m);
     m->row_ns = now_ns;
     return m;
@@ -138,22 +160,47 @@ void metrics_add_process(struct metrics *m, const char *name)
 {
     const size_t n = ++m->n_named;
 
-    m->agents = xreallocarray(m->agents, n, sizeof(*m->agents));
-    m->agents[n - 1] = xstrdup(name);
-    m->n_extra = xreallocarray(m->n_extra, n, sizeof(*m->n_extra));
-    m->n_extra[n - 1] = 0;
-    m->names = xreallocarray(m->names, m->room + METRICS_MAX_SCALARS, sizeof(*m->names));
-    m->acc = xreallocarray(m->acc, m->room + METRICS_MAX_SCALARS, sizeof(*m->acc));
-    m->marked =
-        xreallocarray(m->marked, m->room + METRICS_MAX_SCALARS, sizeof(*m->marked));
-    m->values =
-        xreallocarray(m->values, m->room + METRICS_MAX_SCALARS, sizeof(*m->values));
-    for (size_t i = m->room; i < m->room + METRICS_MAX_SCALARS; i++) {
-        m->names[i] = NULL;
-        m->acc[i] = m->marked[i] = (struct mean){0};
-        m->values[i] = 0;
-    }
-    m->room += METRICS_MAX_SCALARS;
+    m->named = xreallocarray(m->named, n, sizeof(*m->named));
+    m->named[n - 1] = (struct named){.name = xstrdup(name)};
+}
+
+void metrics_declare_env(struct metrics *m, const char *const *names, size_t n)
+{
+    CHECK(m->n == m->n_older && m->n_env == 0);
+    m->n_env = n;
+    m->rollout_env = m->n;
+    for (size_t i = 0; i < n; i++)
+        add_series(m, xasprintf("rollout/metric/%s", names[i]));
+    m->eval_env = m->n;
+    for (size_t i = 0; i < n; i++)
+        add_series(m, xasprintf("eval/metric/%s", names[i]));
+    m->n_fixed = m->n;
+}
+
+static size_t find_standard(const char *name, size_t len)
+{
+    size_t i = 0;
+
+    while (i < N_STANDARD &&
+           (strlen(standard[i]) != len || memcmp(standard[i], name, len) != 0))
+        i++;
+    return i;
+}
+
+void metrics_declare(struct metrics *m, size_t process,
+                     const struct algorithm_scalar *scalars, unsigned by)
+{
+    struct named *p = &m->named[process];
+
+    CHECK(process < m->n_named && m->n == m->n_fixed && p->n_declared == 0);
+    p->declared = m->n;
+    for (const struct algorithm_scalar *s = scalars; s != NULL && s->name != NULL; s++)
+        if (algorithm_scalar_is_by(s, by) &&
+            (process >= m->n_agents ||
+             find_standard(s->name, strlen(s->name)) == N_STANDARD))
+            add_series(m, xasprintf("train/%s/%s", p->name, s->name));
+    p->n_declared = m->n - p->declared;
+    m->n_fixed = m->n;
 }
 
 void metrics_free(struct metrics *m)
@@ -163,11 +210,11 @@ void metrics_free(struct metrics *m)
     for (size_t i = 0; i < m->n; i++)
         free(m->names[i]);
     for (size_t i = 0; i < m->n_named; i++)
-        free(m->agents[i]);
+        free(m->named[i].name);
     for (size_t i = 0; i < m->n_teams; i++)
         free(m->teams[i]);
     free(m->names);
-    free(m->agents);
+    free(m->named);
     free(m->teams);
     free(m->team_of);
     free(m->team_size);
@@ -175,13 +222,22 @@ void metrics_free(struct metrics *m)
     free(m->acc);
     free(m->marked);
     free(m->values);
-    free(m->n_extra);
     free(m);
 }
 
 size_t metrics_fixed_count(const struct metrics *m)
 {
     return m->n_fixed;
+}
+
+size_t metrics_older_count(const struct metrics *m)
+{
+    return m->n_older;
+}
+
+int metrics_is_older(const struct metrics *m)
+{
+    return m->is_older;
 }
 
 const char *metrics_name(const struct metrics *m, size_t i)
@@ -222,26 +278,25 @@ static void add_episode(struct metrics *m, size_t first, const double *returns,
     add(m, first + m->n_agents + m->n_teams, length);
 }
 
-void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length)
+static void add_env(struct metrics *m, size_t first, const double *metrics)
+{
+    for (size_t i = 0; metrics != NULL && i < m->n_env; i++)
+        if (!isnan(metrics[i]))
+            add(m, first + i, metrics[i]);
+}
+
+void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length,
+                         const double *metrics)
 {
     add_episode(m, m->rollout, returns, (double)length);
+    add_env(m, m->rollout_env, metrics);
 }
 
-void metrics_add_evaluation(struct metrics *m, const double *returns, double length)
+void metrics_add_evaluation(struct metrics *m, const double *returns, double length,
+                            const double *metrics)
 {
     add_episode(m, m->eval, returns, length);
-}
-
-static int name_ok(const char *name, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        char c = name[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-              (c >= '0' && c <= '9') || strchr("_.-/", c) != NULL) ||
-            c == '\0')
-            return 0;
-    }
-    return len > 0 && len <= SCALAR_NAME_MAX;
+    add_env(m, m->eval_env, metrics);
 }
 
 static int is_named(const char *full, const char *agent, const char *name, size_t len)
@@ -253,40 +308,38 @@ static int is_named(const char *full, const char *agent, const char *name, size_
     return rest != NULL && *rest == '/' && text_is_word(name, len, rest + 1);
 }
 
-/* Inserts a series after the fixed ones, sorted by agent: agents answer in any order, and
- * equal runs must have equal rows. */
-static size_t insert_series(struct metrics *m, size_t agent, char *name)
+static size_t find_among(const struct metrics *m, size_t first, size_t n,
+                         const char *process, const char *name, size_t len)
 {
-    size_t at = m->n_fixed, behind;
-
-    for (size_t a = 0; a <= agent; a++)
-        at += m->n_extra[a];
-    behind = m->n - at;
-    memmove(&m->names[at + 1], &m->names[at], behind * sizeof(*m->names));
-    memmove(&m->acc[at + 1], &m->acc[at], behind * sizeof(*m->acc));
-    memmove(&m->marked[at + 1], &m->marked[at], behind * sizeof(*m->marked));
-    m->names[at] = name;
-    m->acc[at] = m->marked[at] = (struct mean){0};
-    m->n_extra[agent]++;
-    m->n++;
-    return at;
+    for (size_t i = first; i < first + n; i++)
+        if (is_named(m->names[i], process, name, len))
+            return i;
+    return m->n;
 }
 
 /* The index of a scalar's series, which is added if it is new; m->n if the scalar is
- * refused. */
-static size_t scalar_series(struct metrics *m, size_t agent, const char *name, size_t len)
+ * refused. New ones are sorted by process: the processes answer in any order, and equal runs
+ * must have equal rows. */
+static size_t scalar_series(struct metrics *m, size_t process, const char *name,
+                            size_t len)
 {
-    if (agent < m->n_agents)
-        for (size_t i = 0; i < N_STANDARD; i++)
-            if (strlen(standard[i]) == len && memcmp(standard[i], name, len) == 0)
-                return m->train + agent * N_STANDARD + i;
-    for (size_t i = m->n_fixed; i < m->n; i++)
-        if (is_named(m->names[i], m->agents[agent], name, len))
-            return i;
-    if (!name_ok(name, len) || m->n_extra[agent] == METRICS_MAX_SCALARS)
-        return m->n;
-    return insert_series(m, agent,
-                         xasprintf("train/%s/%.*s", m->agents[agent], (int)len, name));
+    const size_t known = process < m->n_agents ? find_standard(name, len) : N_STANDARD;
+    struct named *p = &m->named[process];
+    size_t extra = m->n_fixed, i;
+
+    if (known < N_STANDARD)
+        return m->train + process * N_STANDARD + known;
+    i = find_among(m, p->declared, p->n_declared, p->name, name, len);
+    if (i < m->n)
+        return i;
+    for (size_t k = 0; m->n > m->n_fixed && k < process; k++)
+        extra += m->named[k].n_extra;
+    i = find_among(m, extra, p->n_extra, p->name, name, len);
+    if (i < m->n || !algorithm_scalar_is_name(name, len) ||
+        p->n_extra == METRICS_MAX_SCALARS)
+        return i;
+    extra += p->n_extra++;
+    return insert_series(m, extra, xasprintf("train/%s/%.*s", p->name, (int)len, name));
 }
 
 void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_t len,
@@ -357,7 +410,7 @@ void metrics_state_save(const struct metrics *m, int marked, uint8_t **ret,
 
     for (size_t i = 0; i < m->n; i++)
         n += acc[i].count > 0 && !is_time(m, i);
-    wbuf_u32(&b, STATE_VERSION);
+    wbuf_u32(&b, m->is_older ? OLDER_STATE_VERSION : STATE_VERSION);
     wbuf_u64(&b, m->row_steps);
     wbuf_u32(&b, n);
     for (size_t i = 0; i < m->n; i++) {
@@ -382,9 +435,11 @@ static size_t find_series(struct metrics *m, const char *name, size_t len)
         if (strlen(m->names[i]) == len && memcmp(m->names[i], name, len) == 0)
             return i;
     for (size_t a = 0; a < m->n_named; a++) {
-        size_t head = strlen("train/") + strlen(m->agents[a]) + 1;
+        const char *process = m->named[a].name;
+        size_t head = strlen("train/") + strlen(process) + 1;
+
         if (len > head && memcmp(name, "train/", 6) == 0 && name[head - 1] == '/' &&
-            memcmp(name + 6, m->agents[a], head - 7) == 0)
+            memcmp(name + 6, process, head - 7) == 0)
             return scalar_series(m, a, name + head, len - head);
     }
     return m->n;
@@ -413,8 +468,9 @@ int metrics_state_load(struct metrics *m, const uint8_t *data, size_t len,
     struct cursor c = cursor_of(data, len);
     uint32_t version = cursor_u32(&c), n;
 
-    if (version != STATE_VERSION)
+    if (version != STATE_VERSION && version != OLDER_STATE_VERSION)
         return err_set(err, ERR_FORMAT, "metrics state has unknown version %u", version);
+    m->is_older = version == OLDER_STATE_VERSION;
     m->row_steps = cursor_u64(&c);
     n = cursor_u32(&c);
     for (uint32_t i = 0; i < n; i++)

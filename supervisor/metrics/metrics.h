@@ -1,25 +1,29 @@
 /* metrics.h - accumulates a run's measurements and closes them into rows of means.
  *
- * Names    rollout/return/<agent>, rollout/team_return/<team>, rollout/episode_length;
- *          eval/... the same; train/<agent>/<scalar>; time/env_steps_per_second,
- *          time/round_us, time/learn_ms. x is environment steps.
+ * Names    rollout/return/<agent>, rollout/team_return/<team>, rollout/episode_length,
+ *          rollout/metric/<metric of the environment>; eval/... the same;
+ *          train/<agent>/<scalar>; time/env_steps_per_second, time/round_us,
+ *          time/learn_ms. x is environment steps.
  * Values   means since the last row; NaN if no value was added. Returns are per episode,
  *          undiscounted; a team's return is the mean over its agents.
- * Order    rollout, eval, train (the standard scalars of each agent in turn), time: these
- *          are the fixed columns of progress.csv. Other scalars follow, grouped by agent,
- *          and are written to the other sinks only.
+ * Order    rollout, eval, train (the standard scalars of each agent in turn), time; then
+ *          the environment's metrics, then the scalars that each process declares, in
+ *          turn: these are the fixed columns of progress.csv, from its first row on. Other
+ *          scalars follow, grouped by process, from the first time that one comes
+ *          (sinks.h).
  * Clock    the caller passes nanoseconds of a monotonic clock; only time/... uses them.
  * Threads  loop thread only.
  */
 #ifndef SUPERVISOR_METRICS_METRICS_H
 #define SUPERVISOR_METRICS_METRICS_H
 
+#include "common/config/algorithms.h"
 #include "common/err/err.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Non-standard scalars per agent; further names are dropped. */
+/* Scalars per process that are neither standard nor declared; further names are dropped. */
 #define METRICS_MAX_SCALARS 32
 
 struct metrics; /* opaque */
@@ -28,7 +32,7 @@ struct metrics_row {
     uint64_t env_steps;
     uint64_t episodes; /* finished since the start of the run */
     size_t n;
-    size_t n_fixed;           /* the first n_fixed are the columns of progress.csv */
+    size_t n_fixed;           /* the first n_fixed are columns from the first row on */
     const char *const *names; /* [n] */
     const double *values;     /* [n] NaN: no value since the last row */
 };
@@ -40,16 +44,32 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
 /* Adds a process with the next index, whose scalars become train/<name>/... Call it
  * before the first scalar is added. */
 void metrics_add_process(struct metrics *m, const char *name);
+/* Adds the columns of the environment's metrics (env.metrics), copied; before
+ * metrics_declare. */
+void metrics_declare_env(struct metrics *m, const char *const *names, size_t n);
+/* Adds the columns of the scalars that the algorithm of a process declares, up to a NULL name
+ * (NULL: none), as far as processes of that kind report them: `by`, bits of scalar_by. Call it
+ * before the first scalar is added, for each process in the order of their indices. */
+void metrics_declare(struct metrics *m, size_t process,
+                     const struct algorithm_scalar *scalars, unsigned by);
 void metrics_free(struct metrics *m);
 
-/* The columns of progress.csv. */
+/* The columns of progress.csv from its first row on. */
 size_t metrics_fixed_count(const struct metrics *m);
+/* Those that a run has which an older build began: without metrics and declared scalars. */
+size_t metrics_older_count(const struct metrics *m);
 const char *metrics_name(const struct metrics *m, size_t i);
+/* Whether the state that was loaded is that of a run which an older build began. Its
+ * progress.csv keeps its columns. */
+int metrics_is_older(const struct metrics *m);
 
-/* Adds one finished episode. returns [A] */
-void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length);
-/* Adds one evaluation. returns [A], length: means over its episodes. */
-void metrics_add_evaluation(struct metrics *m, const double *returns, double length);
+/* Adds one finished episode. returns [A]; metrics: of each name of metrics_declare_env, NaN:
+ * none (NULL: there are none). */
+void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length,
+                         const double *metrics);
+/* Adds one evaluation. returns [A], length, metrics: means over its episodes. */
+void metrics_add_evaluation(struct metrics *m, const double *returns, double length,
+                            const double *metrics);
 /* Adds a scalar that an agent returned from a stage. agent: its index; n_agents for the
  * central process. name: len bytes, not NUL-terminated. A malformed name, or one beyond
  * METRICS_MAX_SCALARS, is ignored. */

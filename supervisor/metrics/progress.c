@@ -15,7 +15,7 @@
 enum {
     MAX_BYTES = 512 << 20,
     MAX_LINE_BYTES = 4 << 20,
-    MAX_COLUMNS = 16384, /* of 1,000 agents, each in a team of its own */
+    MAX_COLUMNS = 65536, /* of 1,000 agents, each in a team of its own */
     MAX_VALUES = 64 << 20,
     END_BYTES = 64 << 10,
     LONG_END_BYTES = 64 << 20

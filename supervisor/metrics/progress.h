@@ -1,7 +1,7 @@
 /* progress.h - reads a run's progress.csv.
  *
  * Rows are in the order of their steps; a missing value is NaN.
- * Bounds   512 MiB of text, 16384 columns, 64 Mi values (ERR_LIMIT); ERR_TIMEOUT: patience.h.
+ * Bounds   512 MiB of text, 65536 columns, 64 Mi values (ERR_LIMIT); ERR_TIMEOUT: patience.h.
  *          ERR_FORMAT names the line that does not fit. An
  *          incomplete last line is ignored: the run may be writing it.
  */

@@ -1,8 +1,10 @@
-#include "common/io/beneath.h"
-#include "common/io/write_all.h"
 #include "supervisor/metrics/sinks.h"
 
+#include "common/ckpt/atomic_file.h"
+#include "common/io/beneath.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/metrics/json.h"
 
 #include <errno.h>
@@ -13,11 +15,26 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char head[] = "env_steps,episodes";
+
 struct csv_sink {
     FILE *file; /* for reading; append_whole writes rows to its descriptor */
     char *path;
     uint64_t newest; /* step of the newest row that this sink wrote; 0: none */
+    char **column;   /* [n] behind those of `head` */
+    size_t n, room;
+    int is_closed;  /* it gets no more columns */
+    size_t *series; /* [n] index of each column in rows of n_mapped series; NO_SERIES */
+    size_t n_mapped;
 };
+#define NO_SERIES SIZE_MAX
+
+static void add_column(struct csv_sink *s, const char *name)
+{
+    ARRAY_GROW(s->column, s->n, s->room);
+    s->column[s->n++] = xstrdup(name);
+    s->n_mapped = 0;
+}
 
 static int check_written(struct csv_sink *s, struct err *err)
 {
@@ -26,12 +43,22 @@ static int check_written(struct csv_sink *s, struct err *err)
     return 0;
 }
 
-static void put_header(FILE *f, const struct metrics *m)
+static void put_header(FILE *f, const struct csv_sink *s)
 {
-    (void)fputs("env_steps,episodes", f);
-    for (size_t i = 0; i < metrics_fixed_count(m); i++)
-        (void)fprintf(f, ",%s", metrics_name(m, i));
+    (void)fputs(head, f);
+    for (size_t i = 0; i < s->n; i++)
+        (void)fprintf(f, ",%s", s->column[i]);
     (void)fputc('\n', f);
+}
+
+static void take_fixed_columns(struct csv_sink *s, const struct metrics *m)
+{
+    const size_t n =
+        metrics_is_older(m) ? metrics_older_count(m) : metrics_fixed_count(m);
+
+    for (size_t i = 0; i < n; i++)
+        add_column(s, metrics_name(m, i));
+    s->is_closed = metrics_is_older(m);
 }
 
 static int open_sink(struct csv_sink **ret, const char *path, const char *mode,
@@ -59,7 +86,8 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
 
     if (rc < 0)
         return rc;
-    put_header(s->file, m);
+    take_fixed_columns(s, m);
+    put_header(s->file, s);
     rc = check_written(s, err);
     if (rc < 0)
         csv_sink_close(s);
@@ -68,19 +96,48 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
     return rc;
 }
 
-static int has_header(FILE *f, const struct metrics *m)
-{
-    struct xstream want;
-    char *line = NULL;
-    size_t cap = 0;
-    int same;
+/* ---- continuing a file ---- */
 
-    put_header(xstream_begin(&want), m);
-    (void)xstream_end(&want);
-    same = getline(&line, &cap, f) >= 0 && strcmp(line, want.text) == 0;
-    free(line);
-    free(want.text);
-    return same;
+/* Whether a name can be that of a column which a run gets later: train/<process>/<scalar>. */
+static int is_scalar(const char *name)
+{
+    const char *process = text_after(name, "train/");
+    const char *scalar = process != NULL ? strchr(process, '/') : NULL;
+
+    return scalar != NULL && scalar > process &&
+           algorithm_scalar_is_name(scalar + 1, strlen(scalar + 1));
+}
+
+/* Takes the columns of a first line. The columns of older builds come first in all files; those
+ * behind them are fixed, in their order, or scalars. Returns 0 if the line is none of this
+ * run's. */
+static int take_columns(struct csv_sink *s, const struct metrics *m, char *line)
+{
+    const size_t older = metrics_older_count(m), fixed = metrics_fixed_count(m);
+    size_t next = 0; /* fixed column that may come next */
+    char *rest = line, *name;
+
+    if (strncmp(line, head, sizeof(head) - 1) != 0)
+        return 0;
+    rest += sizeof(head) - 1;
+    if (*rest != ',' && *rest != '\n')
+        return 0;
+    rest[strcspn(rest, "\n")] = '\0';
+    for (rest += *rest == ','; rest != NULL && (name = strsep(&rest, ",")) != NULL;) {
+        size_t i = next;
+
+        while (i < fixed && strcmp(metrics_name(m, i), name) != 0)
+            i++;
+        if (i == fixed && (next < older || !is_scalar(name)))
+            return 0;
+        if (i < fixed && (i < older ? i != next : next < older))
+            return 0;
+        s->is_closed |= i < fixed && i != next;
+        next = i < fixed ? i + 1 : next;
+        add_column(s, name);
+    }
+    s->is_closed |= next < fixed || metrics_is_older(m);
+    return next >= older;
 }
 
 static int refuse_columns(const char *path, struct err *err)
@@ -121,15 +178,19 @@ static int is_unfinished(FILE *f)
 
 enum { NEW_FILE = 1 };
 
-/* Reads the first line: 0; NEW_FILE: it is to be written again; or an error. What could not
- * be read must not be cut. */
+/* Reads the first line, whose columns become the sink's: 0; NEW_FILE: it is to be written
+ * again; or an error. What could not be read must not be cut. */
 static int check_header(struct csv_sink *s, const struct metrics *m, struct err *err)
 {
     const int unfinished = is_unfinished(s->file);
+    char *line = NULL;
+    size_t cap = 0;
     int same = 0;
 
-    if (!unfinished && fseeko(s->file, 0, SEEK_SET) == 0)
-        same = has_header(s->file, m);
+    if (!unfinished && fseeko(s->file, 0, SEEK_SET) == 0 &&
+        getline(&line, &cap, s->file) >= 0)
+        same = take_columns(s, m, line);
+    free(line);
     if (ferror(s->file))
         return err_errno(err, "%s", s->path);
     return unfinished ? NEW_FILE : same ? 0 : refuse_columns(s->path, err);
@@ -152,7 +213,8 @@ static int write_header_again(struct csv_sink *s, const struct metrics *m,
 {
     if (fseeko(s->file, 0, SEEK_SET) < 0 || ftruncate(fileno(s->file), 0) < 0)
         return err_errno(err, "%s: cannot cut", s->path);
-    put_header(s->file, m);
+    take_fixed_columns(s, m);
+    put_header(s->file, s);
     return check_written(s, err);
 }
 
@@ -163,6 +225,7 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     off_t end;
     int rc = open_sink(&s, path, "r+e", err);
 
+    atomic_file_tidy(path);
     if (rc == -ENOENT)
         return csv_sink_open(ret, path, m, err);
     if (rc < 0)
@@ -180,15 +243,113 @@ int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metric
     return rc;
 }
 
-static void put_row(FILE *f, const struct metrics_row *row)
+/* ---- rows ---- */
+
+/* The place of the name in a list, of which i is the likeliest place; n: it is not there. */
+static size_t find_from(const char *const *names, size_t n, size_t i, const char *name)
+{
+    for (size_t k = 0; k < n; k++, i++)
+        if (strcmp(names[i % n], name) == 0)
+            return i % n;
+    return n;
+}
+
+/* Finds the columns' series. The same number of series means the same series. */
+static void map_columns(struct csv_sink *s, const struct metrics_row *row)
+{
+    size_t likely = 0;
+
+    if (s->n_mapped == row->n)
+        return;
+    s->series = xreallocarray(s->series, s->n + 1, sizeof(*s->series));
+    for (size_t i = 0; i < s->n; i++) {
+        const size_t k = find_from(row->names, row->n, likely, s->column[i]);
+
+        s->series[i] = k < row->n ? k : NO_SERIES;
+        likely = k < row->n ? k + 1 : likely;
+    }
+    s->n_mapped = row->n;
+}
+
+/* Lists the series without a column that have a value, from the fixed ones on; free(). */
+static size_t *find_new(struct csv_sink *s, const struct metrics_row *row, size_t *ret_n)
+{
+    uint8_t *has_column = xcalloc(row->n + 1, 1);
+    size_t *list = xcalloc(row->n + 1, sizeof(*list)), n = 0;
+
+    map_columns(s, row);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->series[i] != NO_SERIES)
+            has_column[s->series[i]] = 1;
+    for (size_t i = row->n_fixed; i < row->n; i++)
+        if (!has_column[i] && !isnan(row->values[i]))
+            list[n++] = i;
+    free(has_column);
+    *ret_n = n;
+    return list;
+}
+
+static int copy_with_columns(struct csv_sink *s, const struct metrics_row *row,
+                             const size_t *list, size_t n, struct atomic_file *to,
+                             struct err *err)
+{
+    FILE *f = atomic_file_stream(to);
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t len;
+
+    for (int is_first = 1; (len = getline(&line, &cap, s->file)) > 0; is_first = 0) {
+        (void)fwrite(line, 1, (size_t)len - (line[len - 1] == '\n'), f);
+        for (size_t i = 0; i < n; i++)
+            (void)fprintf(f, ",%s", is_first ? row->names[list[i]] : "");
+        (void)fputc('\n', f);
+    }
+    free(line);
+    return ferror(s->file) ? err_errno(err, "%s", s->path) : atomic_file_flush(to, err);
+}
+
+/* Replaces the file by one that has columns for these series, too. */
+static int add_columns(struct csv_sink *s, const struct metrics_row *row,
+                       const size_t *list, size_t n, struct err *err)
+{
+    struct atomic_file *to = NULL;
+    FILE *file =
+        beneath_fopen(s->path, "r+e"); /* rows were only appended to the old one */
+    int rc;
+
+    if (file == NULL)
+        return err_errno(err, "%s", s->path);
+    (void)fclose(s->file);
+    s->file = file;
+    rc = atomic_file_new(&to, s->path, 0, err);
+    if (rc == 0)
+        rc = copy_with_columns(s, row, list, n, to, err);
+    if (rc == 0)
+        rc = atomic_file_commit(to, err);
+    atomic_file_free(to);
+    if (rc < 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        add_column(s, row->names[list[i]]);
+    file = beneath_fopen(s->path, "r+e");
+    if (file == NULL)
+        return err_errno(err, "%s", s->path);
+    (void)fclose(s->file);
+    s->file = file;
+    return 0;
+}
+
+static void put_row(FILE *f, const struct csv_sink *s, const struct metrics_row *row)
 {
     char number[JSON_NUMBER_MAX];
 
     (void)fprintf(f, "%" PRIu64 ",%" PRIu64, row->env_steps, row->episodes);
-    for (size_t i = 0; i < row->n_fixed; i++) {
+    for (size_t i = 0; i < s->n; i++) {
+        const size_t k = s->series[i];
+
         (void)fputc(',', f);
-        if (!isnan(row->values[i]))
-            (void)fputs(json_format_f64(row->values[i], number), f);
+        if (k != NO_SERIES && !isnan(row->values[k]))
+            (void)fputs(json_format_f64(row->values[k], number), f);
     }
     (void)fputc('\n', f);
 }
@@ -196,11 +357,20 @@ static void put_row(FILE *f, const struct metrics_row *row)
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err)
 {
     struct xstream text;
-    int rc;
+    int rc = 0;
 
     if (row->env_steps == s->newest && s->newest != 0)
         return 0;
-    put_row(xstream_begin(&text), row);
+    if (!s->is_closed && row->n > row->n_fixed) {
+        size_t n, *list = find_new(s, row, &n);
+
+        rc = n > 0 ? add_columns(s, row, list, n, err) : 0;
+        free(list);
+    }
+    if (rc < 0)
+        return rc;
+    map_columns(s, row);
+    put_row(xstream_begin(&text), s, row);
     (void)xstream_end(&text);
     rc = append_whole(fileno(s->file), s->path, text.text, text.len, err);
     free(text.text);
@@ -215,6 +385,10 @@ void csv_sink_close(struct csv_sink *s)
         return;
     if (s->file != NULL)
         (void)fclose(s->file);
+    for (size_t i = 0; i < s->n; i++)
+        free(s->column[i]);
+    free(s->column);
+    free(s->series);
     free(s->path);
     free(s);
 }

@@ -11,17 +11,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* progress.csv: env_steps, episodes, then the fixed columns of metrics.h. Numbers are the
- * shortest decimals that read back equal; NaN is an empty cell. */
+/* progress.csv: env_steps, episodes, then columns of metrics.h. Numbers are the shortest
+ * decimals that read back equal; NaN is an empty cell.
+ *
+ * Columns  the fixed ones first. A series that is none of them gets a column behind all others
+ *          with the first row in which it has a value: the file is replaced, in one step, by
+ *          one with the column, which is empty in the rows before. So a file has the same
+ *          bytes however often its run was resumed.
+ *          A resumed file keeps the columns that it has. If it lacks a fixed one, or an older
+ *          build began the run (metrics_is_older), it gets no others either: what has no
+ *          column goes to the event files alone. */
 struct csv_sink; /* opaque */
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err);
 /* Continues the file of an interrupted run: rows past env_steps are cut off. Creates the
- * file if it is missing. ERR_FORMAT: the file has other columns. */
+ * file if it is missing. ERR_FORMAT: the file lacks a column that every run has, or has one
+ * that is none of this run's. */
 int csv_sink_resume(struct csv_sink **ret, const char *path, const struct metrics *m,
                     uint64_t env_steps, struct err *err);
 /* Whether csv_sink_resume could continue the file, which it leaves as it is. */
 int csv_sink_check(const char *path, const struct metrics *m, struct err *err);
+/* A row of an env_steps that was written already is left out. After an error, as of a full
+ * disk, the row can be written again. */
 int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err *err);
 void csv_sink_close(struct csv_sink *s); /* NULL is fine */
 

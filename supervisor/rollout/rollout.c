@@ -88,7 +88,7 @@ static void count_episodes(struct rollout *r, const struct env_step *step)
             continue;
         for (size_t a = 0; a < r->n_agents; a++)
             r->returns[a] = step->episode_return[a][e];
-        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e]);
+        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e], NULL);
         r->episodes++;
     }
 }
@@ -356,7 +356,8 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
 
     if (r->over)
         return;
-    metrics_add_evaluation(r->args.metrics, result->return_mean, result->length_mean);
+    metrics_add_evaluation(r->args.metrics, result->return_mean, result->length_mean,
+                           NULL);
     if (r->args.callbacks.on_evaluation != NULL)
         r->args.callbacks.on_evaluation(r->args.callbacks.ctx, result);
     rollout_resume(r);

@@ -261,20 +261,56 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
                            policies_of(t->args->policies, agent), o);
 }
 
-struct metrics *training_metrics(const struct env_spec *spec, int central)
+/* Declares what each process reports, as its algorithm says. */
+static void declare_scalars(struct metrics *m, const struct run_config *c,
+                            const struct env_spec *spec, const struct sharing *sharing,
+                            int central)
 {
-    const char **names = xcalloc(spec->n_agents, sizeof(*names));
-    const char **teams = xcalloc(spec->n_agents, sizeof(*teams));
-    struct metrics *m;
+    const size_t n = spec->n_agents;
 
+    for (size_t a = 0; a < n; a++)
+        metrics_declare(m, a, algorithm_of(&c->agents[a])->scalars,
+                        sharing->group_of[a] == SHARING_NONE
+                            ? SCALAR_BY_AGENT | SCALAR_BY_STEP
+                            : SCALAR_BY_AGENT);
+    for (size_t a = 0; central && a < n; a++)
+        if (algorithm_of(&c->agents[a])->central) {
+            metrics_declare(m, n, algorithm_of(&c->agents[a])->scalars,
+                            SCALAR_BY_CENTRAL);
+            break;
+        }
+    for (size_t g = 0; g < sharing->n_groups; g++) {
+        const struct agent_config *first = &c->agents[sharing->groups[g].first];
+
+        metrics_declare(m, n + (size_t)(central != 0) + g, algorithm_of(first)->scalars,
+                        SCALAR_BY_STEP);
+    }
+}
+
+int training_metrics(struct metrics **ret, const struct run_config *c,
+                     const struct env_spec *spec, struct err *err)
+{
+    const int central = rollout_needs_central(c);
+    const char **names, **teams;
+    struct sharing sharing;
+    const int rc = sharing_init(&sharing, c, spec, NULL, err);
+
+    if (rc < 0)
+        return rc;
+    names = xcalloc(spec->n_agents, sizeof(*names));
+    teams = xcalloc(spec->n_agents, sizeof(*teams));
     for (size_t i = 0; i < spec->n_agents; i++) {
         names[i] = spec->agents[i].name;
         teams[i] = spec->agents[i].team;
     }
-    m = metrics_new(names, teams, spec->n_agents, central, uv_hrtime());
+    *ret = metrics_new(names, teams, spec->n_agents, central, uv_hrtime());
+    for (size_t g = 0; g < sharing.n_groups; g++)
+        metrics_add_process(*ret, sharing.groups[g].ps);
+    declare_scalars(*ret, c, spec, &sharing, central);
+    sharing_done(&sharing);
     free(names);
     free(teams);
-    return m;
+    return 0;
 }
 
 static int open_store(struct training *t, struct err *err)
@@ -364,7 +400,9 @@ static int open_files(struct training *t, struct err *err)
     if (rc < 0)
         return rc;
     vec_env_reset(t->env);
-    t->metrics = training_metrics(vec_env_spec(t->env), rollout_needs_central(t->config));
+    rc = training_metrics(&t->metrics, t->config, vec_env_spec(t->env), err);
+    if (rc < 0)
+        return rc;
     if (t->args->replay != NULL && t->args->replay->column != NULL)
         metrics_watch(t->metrics, t->args->replay->column, on_watched, t);
     return open_store(t, err);
@@ -386,8 +424,6 @@ static int make_agents(struct training *t, struct err *err)
         t->args->replay == NULL ? t->args->dir : NULL, pack_configure, err);
     if (rc < 0)
         return rc;
-    for (size_t g = 0; g < t->specs.sharing.n_groups; g++)
-        metrics_add_process(t->metrics, t->specs.sharing.groups[g].ps);
     t->agent_status = xcalloc(t->specs.n, sizeof(*t->agent_status));
     t->last_exit = xcalloc(t->specs.n, sizeof(*t->last_exit));
     t->agent_fd = binaries_open_agent(t->args->binaries, err);

@@ -46,9 +46,10 @@ struct training; /* a run under way; opaque */
 
 #define TRAINING_TICK_MS 100
 
-/* The metrics that a run in this environment collects: metrics_free. central: it has a central
- * process. */
-struct metrics *training_metrics(const struct env_spec *spec, int central);
+/* The metrics that a run of this configuration in this environment collects: metrics_free.
+ * ERR_CONFIG: agents cannot share (sharing.h). */
+int training_metrics(struct metrics **ret, const struct run_config *config,
+                     const struct env_spec *spec, struct err *err);
 
 /* An observer of a run. All but ctx may be NULL. */
 struct training_observer {

@@ -19,7 +19,7 @@
 #define CURVES_MAX_BYTES  ((size_t)8 << 20)
 #define CURVES_MAX_VALUES ((size_t)200000)
 #define CURVES_MAX_HEADER ((size_t)1 << 20)
-enum { CURVES_MAX_COLUMNS = 240, CURVES_MAX_NAMES = 20000 };
+enum { CURVES_MAX_COLUMNS = 240, CURVES_MAX_NAMES = 65536 };
 
 /* path: a run's directory. Puts the values of these columns from a position on: {"next",
  * "restart", "more", "steps": [...], "columns": [[...], ...]}. A column that the file

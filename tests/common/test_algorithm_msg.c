@@ -54,6 +54,13 @@ START_TEST(descriptions_are_read_back)
         ck_assert_str_eq(a->defaults[i].path, b.defaults[i].path);
         ck_assert_str_eq(a->defaults[i].text, b.defaults[i].text);
     }
+    ck_assert((a->scalars == NULL) == (b.scalars == NULL));
+    for (size_t i = 0; a->scalars != NULL && a->scalars[i].name != NULL; i++) {
+        ck_assert_str_eq(a->scalars[i].name, b.scalars[i].name);
+        ck_assert_str_eq(a->scalars[i].meaning, b.scalars[i].meaning);
+        ck_assert_str_eq(a->scalars[i].unit, b.scalars[i].unit);
+        ck_assert_uint_eq(a->scalars[i].by, b.scalars[i].by);
+    }
     msg_done(&message);
     msg_out_done(&out);
     arena_done(&arena);
@@ -87,6 +94,8 @@ END_TEST
 /* What a case gives instead of a good description's value; NULL: the good one. */
 struct stranger {
     const char *name, *rows, *is, *key, *type, *value, *flag, *choice, *path, *text;
+    const char *scalar, *meaning, *by;
+    int scalars; /* how many, all but the first of other names; -1: two of the same */
     double min, max;
     int twice, many;
     const char *error; /* a part of the message; NULL: it is accepted */
@@ -122,11 +131,34 @@ static void put_setting(struct msg_out *o, const struct stranger *s, int i)
     }
 }
 
+static void put_scalars(struct msg_out *o, const struct stranger *s)
+{
+    const int n = s->scalars < 0 ? 2 : s->scalars;
+
+    if (n == 0)
+        return;
+    msg_key(o, "scalars");
+    msg_array(o, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "s%d", i);
+        msg_map(o, 2u + (s->by != NULL));
+        msg_put_str(o, "name", i == 0 || s->scalars < 0 ? OR(s->scalar, "kl") : name);
+        msg_put_str(o, "meaning", OR(s->meaning, "a number"));
+        if (s->by == NULL)
+            continue;
+        msg_key(o, "by");
+        msg_array(o, 1);
+        msg_str(o, s->by);
+    }
+}
+
 static void put_stranger(struct msg_out *o, const struct stranger *s)
 {
     const int n = s->many > 0 ? s->many : 2;
 
-    msg_map(o, 9);
+    msg_map(o, 9u + (s->scalars != 0));
     msg_put_str(o, "name", OR(s->name, "mine"));
     msg_put_str(o, "summary", "a stranger");
     msg_put_str(o, "stages", "learn(all, writes)");
@@ -140,6 +172,7 @@ static void put_stranger(struct msg_out *o, const struct stranger *s)
     msg_map(o, 1);
     msg_put_str(o, OR(s->path, "discount"), OR(s->text, "0.9"));
     msg_put_str(o, "rows", OR(s->rows, "window"));
+    put_scalars(o, s);
     msg_key(o, "is");
     msg_array(o, 1);
     msg_str(o, OR(s->is, "shares"));
@@ -176,6 +209,15 @@ static const struct stranger strangers[] = {
     {.path = "share", .text = "team", .error = "there is no share"},
     {.text = "2", .error = "discount"},
     {.path = "settings.width", .text = "65", .error = "settings.width"},
+    {.scalars = 1, .error = NULL},
+    {.scalars = 1, .by = "step", .error = NULL},
+    {.scalars = ALGORITHM_MAX_SCALARS, .error = NULL},
+    {.scalars = ALGORITHM_MAX_SCALARS + 1, .error = "more than 32 scalars"},
+    {.scalars = -1, .error = "two scalars are named kl"},
+    {.scalars = 1, .scalar = "k l", .error = "scalars: found 'k l'"},
+    {.scalars = 1, .scalar = "", .error = "scalars: found ''"},
+    {.scalars = 1, .meaning = "a\nb", .error = "a text of one line"},
+    {.scalars = 1, .by = "nobody", .error = "by: 'nobody' is unknown"},
 };
 enum { STRANGERS = sizeof(strangers) / sizeof(strangers[0]) };
 

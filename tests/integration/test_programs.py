@@ -97,6 +97,19 @@ def test_kills_change_no_byte(w):
     killed_as_calm(w, program(w), 12)
 
 
+def test_a_scalar_gets_a_column_when_it_comes(w):
+    """The program declares none. The file is replaced once; its rows stay."""
+    w.brood("run", program(w, 500), "--name", "a", "--set", "log.every_env_steps=20")
+    lines = (w.run_dir("a") / "metrics/progress.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    assert rows[0][-4:] == ["time/learn_ms"] + [f"train/agent_{i}/first_weight" for i in range(3)]
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert rows[1][-3:] == ["", "", ""] and "" not in rows[-1][-3:], rows
+    at = [rows[0].index(f"train/agent_{i}/critic_loss") for i in range(3)]
+    assert all([row[i] for i in at] == row[-3:] for row in rows[1:])
+    assert sorted(p.name for p in (w.run_dir("a") / "metrics").iterdir())[1:] == ["progress.csv"]
+
+
 def needs_torch():
     found = subprocess.run([TORCH, "-c", "import torch, msgpack"], capture_output=True,
                            check=False)

@@ -73,14 +73,19 @@ def test_a_class_describes_itself(w):
     assert rows["way"]["type"] == "choice" and rows["way"]["names"] == ["left", "right"]
     assert rows["fast"]["type"] == "flag" and rows["fast"]["default"] == "true"
     assert rows["title"]["type"] == "text" and "default" not in rows["title"]
+    assert "scalars" not in found
     file = write(w, """
         class Mine(brood.Agent):
+            scalars = {"td_error": "mean distance", "q/max": ("largest value", "reward")}
             def build(self): raise ValueError("described without being built")
             def act(self, obs, ctx): return np.zeros(len(obs), int)
         """)
     with program(file) as p:
         found = p.describe()
-    assert found["is"] == ["fixed"] and found["stages"] == "" and found["summary"] == ""
+    assert found["is"] == ["prepares", "fixed"] and found["stages"] == "" and found["summary"] == ""
+    assert found["scalars"] == [
+        {"name": "td_error", "meaning": "mean distance", "unit": ""},
+        {"name": "q/max", "meaning": "largest value", "unit": "reward"}], found["scalars"]
     assert found["defaults"] == {}
     file = write(w, """
         class Mine(brood.Agent):
@@ -99,6 +104,10 @@ def test_what_a_class_cannot_be(w):
             ("rows = 3", "Mine.rows: brood.transitions(n)"),
             ("reads = 'obs'", "Mine.reads: names of columns expected"),
             ("columns = {'a': 0}", "Mine.columns: {name: width} expected"),
+            ("scalars = ['a']", "Mine.scalars: at most 32 of {name: meaning}"),
+            ("scalars = {'a b': 'c'}", "Mine.scalars: at most 32"),
+            ("scalars = {'a': 'one\\ntwo'}", "Mine.scalars: at most 32"),
+            ("scalars = {str(i): '' for i in range(33)}", "Mine.scalars: at most 32"),
             ("defaults = {'discount': {}}", "Mine.defaults: {key: value} expected"),
             ("n = brood.setting(0, min=1)", "Mine.n: the default: settings.n: 0 is not within"),
             ("n = brood.setting([1])", "Mine.n: the default [1] is no setting"),

@@ -53,9 +53,9 @@ START_TEST(test_means_since_the_last_row)
     struct metrics *m = new_metrics();
     struct metrics_row row;
 
-    metrics_add_episode(m, (double[]){1, 2, 4}, 25);
-    metrics_add_episode(m, (double[]){3, 2, 6}, 5);
-    metrics_add_evaluation(m, (double[]){-1, -2, -3}, 25);
+    metrics_add_episode(m, (double[]){1, 2, 4}, 25, NULL);
+    metrics_add_episode(m, (double[]){3, 2, 6}, 5, NULL);
+    metrics_add_evaluation(m, (double[]){-1, -2, -3}, 25, NULL);
     add_scalar(m, 1, "critic_loss", 0.5);
     add_scalar(m, 1, "critic_loss", 1.5);
     metrics_add_round(m, 2000);
@@ -75,7 +75,7 @@ START_TEST(test_means_since_the_last_row)
     ck_assert(value_of(&row, "time/round_us") == 3);
     ck_assert(value_of(&row, "time/learn_ms") == 3);
 
-    metrics_add_episode(m, (double[]){7, 0, 0}, 1);
+    metrics_add_episode(m, (double[]){7, 0, 0}, 1, NULL);
     metrics_take_row(m, 1500, 3, 2500000000u, &row);
     ck_assert(value_of(&row, "rollout/return/adversary_0") == 7);
     ck_assert(value_of(&row, "time/env_steps_per_second") == 500);
@@ -113,6 +113,88 @@ START_TEST(test_other_scalars)
 }
 END_TEST
 
+/* A declared scalar has a column from the first row on, and stays where it is. */
+START_TEST(test_declared_scalars)
+{
+    static const struct algorithm_scalar scalars[] = {
+        {"entropy", "", "", 0},
+        {"critic_loss", "", "", SCALAR_BY_AGENT | SCALAR_BY_CENTRAL},
+        {"rate", "", "", SCALAR_BY_STEP},
+        {NULL},
+    };
+    struct metrics *m = new_metrics();
+    struct metrics_row row;
+    size_t n;
+
+    metrics_add_process(m, "agent_ps");
+    metrics_declare_env(m, (const char *[]){"tags"}, 1);
+    metrics_declare(m, 0, NULL, SCALAR_BY_AGENT);
+    metrics_declare(m, 1, scalars, SCALAR_BY_AGENT);
+    metrics_declare(m, 2, scalars, SCALAR_BY_AGENT | SCALAR_BY_STEP);
+    metrics_declare(m, 3, scalars, SCALAR_BY_CENTRAL);
+    metrics_declare(m, 4, scalars, SCALAR_BY_STEP);
+    n = metrics_older_count(m);
+    ck_assert_uint_eq(metrics_fixed_count(m), n + 2 + 1 + 2 + 1 + 1);
+    ck_assert_str_eq(metrics_name(m, n), "rollout/metric/tags");
+    ck_assert_str_eq(metrics_name(m, n + 1), "eval/metric/tags");
+    ck_assert_str_eq(metrics_name(m, n + 2), "train/agent_0/entropy");
+    ck_assert_str_eq(metrics_name(m, n + 3), "train/agent_1/entropy");
+    ck_assert_str_eq(metrics_name(m, n + 4), "train/agent_1/rate");
+    ck_assert_str_eq(metrics_name(m, n + 5), "train/central/critic_loss");
+    ck_assert_str_eq(metrics_name(m, n + 6), "train/agent_ps/rate");
+
+    add_scalar(m, 4, "rate", 0.5);
+    add_scalar(m, 2, "rate", 0.25);
+    add_scalar(m, 1, "entropy", 1);
+    add_scalar(m, 1, "critic_loss", 7);
+    add_scalar(m, 1, "rate", 8); /* it may report what others declare */
+    add_scalar(m, 3, "critic_loss", 3);
+    metrics_add_episode(m, (double[]){0, 0, 0}, 1, (double[]){2});
+    metrics_add_episode(m, (double[]){0, 0, 0}, 1, (double[]){NAN});
+    metrics_add_episode(m, (double[]){0, 0, 0}, 1, (double[]){4});
+    metrics_add_evaluation(m, (double[]){0, 0, 0}, 1, (double[]){NAN});
+    metrics_take_row(m, 1, 3, 1, &row);
+    ck_assert_uint_eq(row.n, row.n_fixed + 1);
+    ck_assert_str_eq(row.names[row.n_fixed], "train/agent_0/rate");
+    ck_assert(value_of(&row, "rollout/metric/tags") == 3);
+    ck_assert(isnan(value_of(&row, "eval/metric/tags")));
+    ck_assert(value_of(&row, "train/agent_ps/rate") == 0.5);
+    ck_assert(value_of(&row, "train/agent_1/rate") == 0.25);
+    ck_assert(value_of(&row, "train/agent_0/entropy") == 1);
+    ck_assert(value_of(&row, "train/agent_0/critic_loss") == 7);
+    ck_assert(value_of(&row, "train/central/critic_loss") == 3);
+    ck_assert(isnan(value_of(&row, "train/agent_1/critic_loss")));
+    metrics_free(m);
+}
+END_TEST
+
+/* A run of an older build stays one, so that its columns stay the same. */
+START_TEST(test_state_of_an_older_run)
+{
+    struct metrics *a = new_metrics(), *b = new_metrics();
+    uint8_t *state, *again;
+    size_t len, again_len;
+    struct err err = {0};
+
+    add_scalar(a, 1, "critic_loss", 1);
+    metrics_state_save(a, 0, &state, &len);
+    ck_assert_int_eq(metrics_state_load(b, state, len, &err), 0);
+    ck_assert(!metrics_is_older(b));
+    state[0] = 1; /* the version */
+    ck_assert_int_eq(metrics_state_load(b, state, len, &err), 0);
+    ck_assert(metrics_is_older(b));
+    metrics_state_save(b, 0, &again, &again_len);
+    ck_assert_uint_eq(len, again_len);
+    ck_assert_mem_eq(state, again, len);
+    state[0] = 3;
+    ck_assert_int_eq(metrics_state_load(b, state, len, &err), ERR_FORMAT);
+    free(state);
+    free(again);
+    metrics_free(a);
+    metrics_free(b);
+}
+END_TEST
+
 START_TEST(test_state)
 {
     struct metrics *a = new_metrics(), *b = new_metrics();
@@ -121,7 +203,7 @@ START_TEST(test_state)
     size_t len, again_len;
     struct err err = {0};
 
-    metrics_add_episode(a, (double[]){1, 2, 4}, 25);
+    metrics_add_episode(a, (double[]){1, 2, 4}, 25, NULL);
     add_scalar(a, 3, "mix_loss", 3);
     metrics_add_round(a, 17);
     metrics_state_save(a, 0, &state, &len);
@@ -159,7 +241,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_names);
     tcase_add_test(tc, test_means_since_the_last_row);
     tcase_add_test(tc, test_other_scalars);
+    tcase_add_test(tc, test_declared_scalars);
     tcase_add_test(tc, test_state);
+    tcase_add_test(tc, test_state_of_an_older_run);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -140,6 +140,186 @@ START_TEST(test_graph_is_written_once)
 }
 END_TEST
 
+#define OLDER_COLUMNS                                                                    \
+    "env_steps,episodes,rollout/return/a,rollout/team_return/a,"                         \
+    "rollout/episode_length,eval/return/a,eval/team_return/a,eval/episode_length,"       \
+    "train/a/critic_loss,train/a/actor_loss,train/a/q_mean,train/a/target_q_mean,"       \
+    "train/a/target_q_std,train/a/critic_grad_norm,train/a/actor_grad_norm,"             \
+    "time/env_steps_per_second,time/round_us,time/learn_ms"
+
+static const struct algorithm_scalar declared[] = {
+    {"entropy", "", "", 0}, {"kl", "", "", 0}, {NULL}};
+
+/* Of one agent, which declares the first n of these. */
+static struct metrics *new_metrics(size_t n)
+{
+    struct metrics *m =
+        metrics_new((const char *[]){"a"}, (const char *[]){"a"}, 1, 0, 0);
+    struct algorithm_scalar some[3] = {{NULL}, {NULL}, {NULL}};
+
+    memcpy(some, declared, n * sizeof(*declared));
+    metrics_declare(m, 0, some, SCALAR_BY_AGENT);
+    return m;
+}
+
+static void add_scalar(struct metrics *m, const char *name, double value)
+{
+    metrics_add_scalar(m, 0, name, strlen(name), value);
+}
+
+static void write_row(struct csv_sink *s, struct metrics *m, uint64_t steps)
+{
+    struct metrics_row row;
+    struct err err = {0};
+
+    metrics_take_row(m, steps, 0, 0, &row);
+    ck_assert_msg(csv_sink_write(s, &row, &err) == 0, "%s", err.msg);
+}
+
+static void check_csv(const char *text)
+{
+    char *found = temp_dir_read(temp_dir_file(&dir, "progress.csv"), NULL);
+
+    ck_assert_str_eq(found, text);
+    free(found);
+}
+
+static void write_csv(const char *text)
+{
+    FILE *f = fopen(temp_dir_file(&dir, "progress.csv"), "w");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static struct csv_sink *resumed_csv(const struct metrics *m, uint64_t step)
+{
+    struct csv_sink *s = NULL;
+    struct err err = {0};
+
+    ck_assert_int_eq(csv_sink_check(temp_dir_file(&dir, "progress.csv"), m, &err), 0);
+    ck_assert_int_eq(
+        csv_sink_resume(&s, temp_dir_file(&dir, "progress.csv"), m, step, &err), 0);
+    return s;
+}
+
+/* Plays a run whose scalars are not all declared, from a row on. */
+static void play_rows(struct csv_sink *s, struct metrics *m, uint64_t first)
+{
+    for (uint64_t step = first; step <= 4; step++) {
+        add_scalar(m, "kl", (double)step);
+        if (step >= 2)
+            add_scalar(m, "b", 10 * (double)step);
+        if (step == 3)
+            add_scalar(m, "a", 7);
+        write_row(s, m, step);
+    }
+}
+
+/* An undeclared scalar gets a column with its first value. However often the run is resumed,
+ * the file is the same. */
+START_TEST(test_csv_gets_columns)
+{
+    static const char whole[] =
+        OLDER_COLUMNS ",train/a/entropy,train/a/kl,train/a/b,train/a/a\n"
+                      "1,0,,,,,,,,,,,,,,,,,,1,,\n"
+                      "2,0,,,,,,,,,,,,,,,,,,2,20,\n"
+                      "3,0,,,,,,,,,,,,,,,,,,3,30,7\n"
+                      "4,0,,,,,,,,,,,,,,,,,,4,40,\n";
+    struct metrics *m = new_metrics(2);
+    struct csv_sink *s;
+    struct err err = {0};
+
+    ck_assert_int_eq(csv_sink_open(&s, temp_dir_file(&dir, "progress.csv"), m, &err), 0);
+    check_csv(OLDER_COLUMNS ",train/a/entropy,train/a/kl\n");
+    play_rows(s, m, 1);
+    csv_sink_close(s);
+    metrics_free(m);
+    check_csv(whole);
+    for (uint64_t from = 0; from <= 4; from++) {
+        m = new_metrics(2);
+        s = resumed_csv(m, from);
+        play_rows(s, m, from + 1);
+        csv_sink_close(s);
+        metrics_free(m);
+        check_csv(whole);
+    }
+}
+END_TEST
+
+/* A file of an older build, or of one whose algorithm declared less, keeps its columns. */
+START_TEST(test_csv_keeps_columns)
+{
+    struct metrics *m = new_metrics(2);
+    struct csv_sink *s;
+    struct err err = {0};
+    uint8_t *state;
+    size_t len;
+
+    write_csv(OLDER_COLUMNS "\n1,0,,,,,,,,,,,,,,,,\n");
+    s = resumed_csv(m, 1);
+    play_rows(s, m, 2);
+    csv_sink_close(s);
+    check_csv(OLDER_COLUMNS "\n1,0,,,,,,,,,,,,,,,,\n2,0,,,,,,,,,,,,,,,,\n"
+                            "3,0,,,,,,,,,,,,,,,,\n4,0,,,,,,,,,,,,,,,,\n");
+    write_csv(OLDER_COLUMNS ",train/a/kl,train/a/b\n");
+    s = resumed_csv(m, 0);
+    play_rows(s, m, 3);
+    csv_sink_close(s);
+    metrics_free(m);
+    check_csv(OLDER_COLUMNS ",train/a/kl,train/a/b\n3,0,,,,,,,,,,,,,,,,,3,30\n"
+                            "4,0,,,,,,,,,,,,,,,,,4,40\n");
+
+    /* of a program that declares nothing, only the state tells */
+    m = new_metrics(0);
+    metrics_state_save(m, 0, &state, &len);
+    state[0] = 1;
+    ck_assert_int_eq(metrics_state_load(m, state, len, &err), 0);
+    write_csv(OLDER_COLUMNS "\n");
+    s = resumed_csv(m, 0);
+    play_rows(s, m, 4);
+    csv_sink_close(s);
+    check_csv(OLDER_COLUMNS "\n4,0,,,,,,,,,,,,,,,,\n");
+    ck_assert_int_eq(unlink(temp_dir_file(&dir, "progress.csv")), 0);
+    csv_sink_close(resumed_csv(m, 0));
+    check_csv(OLDER_COLUMNS "\n");
+    free(state);
+    metrics_free(m);
+}
+END_TEST
+
+START_TEST(test_csv_of_another_run_is_refused)
+{
+    static const char *const headers[] = {
+        "env_steps\n",
+        "env_steps,episodes\n",
+        "env_steps,episodesrollout\n",
+        OLDER_COLUMNS ",eval/return/b\n",
+        OLDER_COLUMNS ",train/a\n",
+        OLDER_COLUMNS ",train//a\n",
+        OLDER_COLUMNS ",train/a/\n",
+        OLDER_COLUMNS ",train/a/b c\n",
+        "env_steps,episodes,train/a/kl\n",
+    };
+    struct metrics *m = new_metrics(2);
+
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+        struct csv_sink *s = NULL;
+        struct err err = {0};
+
+        write_csv(headers[i]);
+        ck_assert_int_eq(csv_sink_check(temp_dir_file(&dir, "progress.csv"), m, &err),
+                         ERR_FORMAT);
+        ck_assert_int_eq(
+            csv_sink_resume(&s, temp_dir_file(&dir, "progress.csv"), m, 0, &err),
+            ERR_FORMAT);
+        check_csv(headers[i]);
+    }
+    metrics_free(m);
+}
+END_TEST
+
 START_TEST(test_csv)
 {
     struct metrics *m =
@@ -150,20 +330,13 @@ START_TEST(test_csv)
     char *text;
 
     ck_assert_int_eq(csv_sink_open(&s, temp_dir_file(&dir, "progress.csv"), m, &err), 0);
-    metrics_add_episode(m, (double[]){0.1}, 25);
+    metrics_add_episode(m, (double[]){0.1}, 25, NULL);
     metrics_add_scalar(m, 0, "q_mean", 6, -1e-7);
-    metrics_add_scalar(m, 0, "surplus", 7, 1); /* the header has been written */
     metrics_take_row(m, 100, 4, 0, &row);
     ck_assert_int_eq(csv_sink_write(s, &row, &err), 0);
     text = temp_dir_read(temp_dir_file(&dir, "progress.csv"), NULL); /* flushed */
-    ck_assert_str_eq(
-        text,
-        "env_steps,episodes,rollout/return/a,rollout/team_return/a,"
-        "rollout/episode_length,eval/return/a,eval/team_return/a,eval/episode_length,"
-        "train/a/critic_loss,train/a/actor_loss,train/a/q_mean,train/a/target_q_mean,"
-        "train/a/target_q_std,train/a/critic_grad_norm,train/a/actor_grad_norm,"
-        "time/env_steps_per_second,time/round_us,time/learn_ms\n"
-        "100,4,0.1,0.1,25,,,,,,-1e-07,,,,,,,\n");
+    ck_assert_str_eq(text, OLDER_COLUMNS "\n"
+                                         "100,4,0.1,0.1,25,,,,,,-1e-07,,,,,,,\n");
     free(text);
     csv_sink_close(s);
     metrics_free(m);
@@ -263,6 +436,9 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_folder_of_events);
     tcase_add_test(tc, test_graph_is_written_once);
     tcase_add_test(tc, test_csv);
+    tcase_add_test(tc, test_csv_gets_columns);
+    tcase_add_test(tc, test_csv_keeps_columns);
+    tcase_add_test(tc, test_csv_of_another_run_is_refused);
     tcase_add_test(tc, test_full_disk_is_an_error);
     tcase_add_test(tc, test_unreadable_rows_are_an_error);
     tcase_add_test(tc, test_shortest_numbers);

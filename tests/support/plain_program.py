@@ -69,7 +69,7 @@ class Agent:
             self.n_updates += 1
             w[0] += self.n_updates
         self.block[:16] = struct.pack("<4f", *w)
-        return {"outputs": {}, "scalars": {"critic_loss": w[0]}}
+        return {"outputs": {}, "scalars": {"critic_loss": w[0], "first_weight": w[0]}}
 
     def set(self, body):
         for value in body["changes"].values():

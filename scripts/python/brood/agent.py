@@ -72,6 +72,8 @@ class Agent:
               "polyak", and names of its own; read them with ctx.value
     defaults  {key: value} of the agent's section of the configuration where the file does not say:
               {"discount": 0.99, "optimizer.learning_rate": "0.001 to 0 over 100000"}
+    scalars   {name: meaning} or {name: (meaning, unit)}: what its stages return. A number that is
+              not listed is taken, too, and gets a column of progress.csv when it first comes
 
     Attributes from `build` on
     me        this agent: me.obs, me.action.width, me.action.heads, ...
@@ -87,6 +89,7 @@ class Agent:
     carry: ClassVar[int] = 0
     live: ClassVar[Sequence[str]] = ()
     defaults: ClassVar[Mapping[str, Any]] = {}
+    scalars: ClassVar[Mapping[str, str | tuple[str, str]]] = {}
 
     me: Player
     players: tuple[Player, ...]

@@ -14,6 +14,18 @@ from .settings import MAX_TEXT_BYTES, declared, live_keys
 from .stages import Rows, stages_of
 
 _ALGORITHM = re.compile(r"[A-Za-z0-9_-]+$")
+_SCALAR = re.compile(r"[A-Za-z0-9_./-]{1,48}\Z")
+MAX_SCALARS = 32
+
+
+def _scalar(said: Any) -> tuple[str, str] | None:
+    """Meaning and unit of a scalar, from "meaning" or ("meaning", "unit"). None: neither."""
+    parts = (said, "") if isinstance(said, str) else said
+    if not isinstance(parts, tuple) or len(parts) != 2 or not all(
+            isinstance(x, str) and x.isprintable() and len(x.encode()) <= MAX_TEXT_BYTES
+            for x in parts):
+        return None
+    return parts
 
 
 def check_class(cls: type) -> None:
@@ -36,6 +48,10 @@ def check_class(cls: type) -> None:
         refuse("defaults", "{key: value}")
     if not isinstance(a.carry, int) or a.carry < 0:
         refuse("carry", "a width")
+    if not isinstance(a.scalars, dict) or len(a.scalars) > MAX_SCALARS or not all(
+            isinstance(k, str) and _SCALAR.match(k) and _scalar(x) for k, x in a.scalars.items()):
+        refuse("scalars", f"at most {MAX_SCALARS} of {{name: meaning}} or "
+               "{name: (meaning, unit)}, names of letters, digits and _.-/,")
 
 
 def defaults_of(cls: type) -> dict[str, str]:
@@ -70,6 +86,8 @@ def describe(cls: type) -> dict[str, Any]:
         raise Error(f"class {cls.__name__}: letters, digits, _ and - expected", code="argument")
     own, stages = declared(cls), stages_of(cls)
     live = live_keys(cls, own)
+    scalars = [{"name": k, "meaning": x[0], "unit": x[1]}
+               for k, x in ((k, _scalar(said)) for k, said in a.scalars.items()) if x]
     return {"protocol": VERSION, "files": [path for _, path in own_files()],
             "package": {"folder": package_folder(), "files": package_files()}, "algorithms": [{
         "name": cls.__name__, "summary": summary_of(cls), "use": "", "source": source_of(cls),
@@ -77,4 +95,5 @@ def describe(cls: type) -> dict[str, Any]:
         "settings": [s.described(k in live) for k, s in own.items()],
         "defaults": defaults_of(cls), "rows": a.rows.kind,
         "is": ["prepares"] if stages else ["prepares", "fixed"],
+        **({"scalars": scalars} if scalars else {}),
         "identity": identity()}]}
