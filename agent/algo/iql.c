@@ -3,6 +3,7 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/scalars.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -138,6 +139,12 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 static const char *const settings[] = {EPISODE_SETTINGS, "hysteresis", "own_batches",
                                        NULL};
 
+static const struct algorithm_scalar scalars[] = {
+    SCALARS_OF_Q_NETWORK(SCALAR_BY_AGENT),
+    SCALAR("target_q_std", "deviation of the targets; not of whole episodes", "reward"),
+    {NULL},
+};
+
 /* What needs more than single rows (q_learner.c). */
 static const struct algorithm_bound episodes_if[] = {
     {"lambda", 0},    {"n_step", 1},      {"target_every", 0},
@@ -154,6 +161,7 @@ static const struct algo_about about = {
                  "Tampuu et al. 2017, Multiagent cooperation and competition with deep "
                  "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
              .episodes_if = episodes_if,
+             .scalars = scalars,
              .own_critic = 1,
              .shares = 1},
     .settings = settings};

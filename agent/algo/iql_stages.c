@@ -134,9 +134,12 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     }
     run = collected_run(&a->feeds, fetched, args, &a->train, 1);
     r = share_step(a->share, SHARE_ALL, s, &run, fetched->value, args, 1, err);
-    if (r == 0)
-        fetches_report(fetched, ret);
-    return r;
+    if (r < 0)
+        return r;
+    fetches_report(fetched, ret);
+    if (share_makes_steps(a->share))
+        stage_scalar(ret, "learning_rate", (double)a->live[IQL_RATE].value);
+    return 0;
 }
 
 static int run_train(struct algo *a, struct session *s, const struct stage_args *args,
@@ -154,12 +157,15 @@ static int run_train(struct algo *a, struct session *s, const struct stage_args 
     feeds_live(&a->feeds, &a->live[IQL_HYSTERESIS]);
     fetch_scalar(&fetched, "critic_loss", a->loss);
     fetch_scalar(&fetched, "q_mean", a->q_mean);
-    if (args->weights != NULL)
-        fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
+    fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
     r = step_down(a, s, args, &fetched, ret, err);
-    if (r == 0 && args->weights != NULL)
+    if (r < 0)
+        return r;
+    rows_td_error(b->next_q, b->weight, n, ret);
+    stage_scalar(ret, "epsilon", (double)a->live[IQL_EPSILON].value);
+    if (args->weights != NULL)
         rows_priorities(b->next_q, b->weight, n, ret);
-    return r;
+    return 0;
 }
 
 /* ps */

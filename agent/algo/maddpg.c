@@ -4,6 +4,7 @@
 #include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/scalars.h"
 #include "agent/algo/share.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
@@ -163,10 +164,12 @@ static void make_learners(struct algo *a)
 {
     const struct agent_config *c = a->config;
 
-    a->critic_learner = (struct learner){"q_func/", network_optimizer(c, &c->critic),
-                                         LIVE_CRITIC_RATE, "critic_grad_norm"};
-    a->actor_learner = (struct learner){"p_func/", network_optimizer(c, &c->actor),
-                                        LIVE_ACTOR_RATE, "actor_grad_norm"};
+    a->critic_learner =
+        (struct learner){"q_func/", network_optimizer(c, &c->critic), LIVE_CRITIC_RATE,
+                         "critic_grad_norm", "critic_learning_rate"};
+    a->actor_learner =
+        (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE,
+                         "actor_grad_norm", "actor_learning_rate"};
 }
 
 static int64_t joint_width(const struct algo *a)
@@ -289,6 +292,9 @@ static const char *const matd3_settings[] = {
     SETTINGS, "policy_delay", "target_policy_noise", "target_noise_clip", NULL,
 };
 
+static const struct algorithm_scalar scalars[] = {
+    SCALARS_OF_CRITIC, SCALARS_OF_ACTOR, {NULL}};
+
 static const struct algo_about maddpg_about = {
     .info = {.summary = "critics that see all observations and actions, actors that see "
                         "their own",
@@ -298,6 +304,7 @@ static const struct algo_about maddpg_about = {
              .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                        "cooperative-competitive environments",
              .is_default = 1,
+             .scalars = scalars,
              .shares = 1},
     .settings = settings};
 static const struct algo_about ddpg_about = {
@@ -308,6 +315,7 @@ static const struct algo_about ddpg_about = {
              .source = "Lillicrap et al. 2016, Continuous control with deep "
                        "reinforcement learning",
              .own_critic = 1,
+             .scalars = scalars,
              .shares = 1},
     .settings = settings};
 static const struct algo_about matd3_about = {
@@ -320,6 +328,7 @@ static const struct algo_about matd3_about = {
                  "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
                  "domains using double centralized critics; Fujimoto et al. 2018, "
                  "Addressing function approximation error in actor-critic methods",
+             .scalars = scalars,
              .shares = 1},
     .settings = matd3_settings};
 

@@ -90,6 +90,7 @@ struct learner {
     const struct optimizer_config *optimizer;
     enum live_key rate;
     const char *norm_name;   /* that `norm` is reported by */
+    const char *rate_name;   /* that the learning rate is reported by */
     struct operation *train; /* NULL: accept_reject; or parameters are shared */
     struct output norm;      /* of the gradient before clipping, with train, or in a ps */
     struct accept_reject *trials; /* of accept_reject, from the first update on */

@@ -364,9 +364,12 @@ static int update_network(struct algo *a, struct session *s,
     else
         r = share_step(a->share, part_of(a, l), s, &run, fetched->value, args,
                        a->batch.divisor, err);
-    if (r == 0)
-        fetches_report(fetched, ret);
-    return r;
+    if (r < 0)
+        return r;
+    fetches_report(fetched, ret);
+    if (tries || share_makes_steps(a->share))
+        stage_scalar(ret, l->rate_name, (double)a->live[l->rate].value);
+    return 0;
 }
 
 /* A: batch.next_q = target critic (next observations, proposals). */
@@ -380,8 +383,8 @@ static int run_target_critic(struct algo *a, struct session *s, int64_t n,
     return feeds_fetch(&a->feeds, s, &a->target_critic.q, &q, 1, err);
 }
 
-/* B. With importance weights also fetches the critic's errors, into batch.next_q, which is
- * no longer needed then. */
+/* B. Also fetches the critic's errors, into batch.next_q, which is no longer needed
+ * then. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
                       int64_t n, struct stage_result *ret, struct err *err)
 {
@@ -395,9 +398,10 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
     feeds_add(&a->feeds, a->weight, b->weight, n, 1);
     fetch_scalar(&fetched, "critic_loss", a->critic_loss);
     fetch_scalar(&fetched, "q_mean", a->q_mean);
-    if (args->weights != NULL)
-        fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
+    fetch_into(&fetched, a->td, tensor_view(DT_FLOAT, SHAPE(n, 1), b->next_q));
     r = update_network(a, s, args, &a->critic_learner, &fetched, ret, err);
+    if (r == 0)
+        rows_td_error(b->next_q, b->weight, n, ret);
     if (r == 0 && args->weights != NULL)
         rows_priorities(b->next_q, b->weight, n, ret);
     return r;

@@ -2,6 +2,7 @@
 
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
+#include "agent/algo/scalars.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 
@@ -263,6 +264,24 @@ static const char *const coma_settings[] = {
     "huber",    "symmetry", "reward_scale", NULL,
 };
 
+static const struct algorithm_scalar scalars[] = {
+    SCALARS_OF_ACTOR,
+    SCALAR("entropy", "mean entropy of the policy", "nat"),
+    SCALAR("approx_kl",
+           "how far the policy has moved from the one that played: mean of r - 1 - log r",
+           "nat"),
+    SCALAR("clip_fraction", "share of the rows whose r is outside 1 +- clip_ratio", ""),
+    SCALAR("critic_loss", "the critic's loss on the batch, before the step", ""),
+    SCALAR("explained_variance",
+           "share of the returns' variance that the critic's values explain, before the "
+           "update",
+           ""),
+    SCALAR_OF_STEP("critic_grad_norm", "norm of the critic's gradients, before clipping",
+                   ""),
+    SCALAR_OF_STEP("critic_learning_rate", "the critic's learning rate in force", ""),
+    {NULL},
+};
+
 /* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
 static const struct algorithm_default ppo_defaults[] = {
     {"discount", "0.99"},
@@ -318,6 +337,7 @@ static const struct algo_about coma_about = {
              .source =
                  "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
              .defaults = coma_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .team_reward = 1,
              .shares = 1},
@@ -332,6 +352,7 @@ static const struct algo_about happo_about = {
              .source = "Kuba et al. 2022, Trust region policy optimisation in "
                        "multi-agent reinforcement learning",
              .defaults = happo_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .team_reward = 1,
              .keeps_window = 1},
@@ -346,6 +367,7 @@ static const struct algo_about ia2c_about = {
                        "reinforcement learning algorithms in cooperative tasks",
              .own_critic = 1,
              .defaults = a2c_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .shares = 1},
     .settings = settings};
@@ -359,6 +381,7 @@ static const struct algo_about ippo_about = {
                        "StarCraft multi-agent challenge?",
              .own_critic = 1,
              .defaults = ppo_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .shares = 1},
     .settings = settings};
@@ -370,6 +393,7 @@ static const struct algo_about maa2c_about = {
                  "Papoudakis et al. 2021, Benchmarking multi-agent deep reinforcement "
                  "learning algorithms in cooperative tasks",
              .defaults = a2c_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .shares = 1},
     .settings = settings};
@@ -382,6 +406,7 @@ static const struct algo_about mappo_about = {
              .source = "Yu et al. 2022, The surprising effectiveness of PPO in "
                        "cooperative multi-agent games",
              .defaults = ppo_defaults,
+             .scalars = scalars,
              .rows = ROWS_WINDOW,
              .shares = 1},
     .settings = settings};

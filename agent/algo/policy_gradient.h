@@ -103,8 +103,9 @@ struct pg_window { /* 64-byte aligned, kept from update to update */
     float *choice, *values, *draw;
     /* (n) in order of the minibatch */
     float *batch_advantage, *batch_returns, *batch_value, *batch_log_prob, *weight;
-    uint8_t *mask;   /* (n, U), masked only: as the log has it */
-    uint32_t *order; /* (n) drawn for epoch order_of, counted over all updates */
+    float *now_log_prob; /* of the actions, under the policy before the step */
+    uint8_t *mask;       /* (n, U), masked only: as the log has it */
+    uint32_t *order;     /* (n) drawn for epoch order_of, counted over all updates */
     uint64_t order_of;
     int64_t order_n;     /* rows in the order; 0: none is drawn */
     uint64_t *batch_row; /* (n) rows of the log */
@@ -179,7 +180,8 @@ struct algo {
 
     struct feeds feeds;
     struct pg_window window;
-    double sums[PG_SUMS]; /* newest answer of `prepare` */
+    double sums[PG_SUMS];      /* newest answer of `prepare` */
+    double explained_variance; /* of the newest A; NaN: the returns are all equal */
     struct pg_columns columns;
     void *act_memory; /* (act_rows, I + 2 U) */
     int64_t act_rows;
@@ -240,7 +242,8 @@ void pg_find_cuts(struct pg_window *w, int64_t copies, int64_t steps);
 /* Lists the rows whose cut is set: order receives their places in the window, batch_row their
  * rows of the log. Returns their number. rows: the window's, n. */
 int64_t pg_list_cuts(struct pg_window *w, const uint64_t *rows, int64_t n);
-/* A: sets kept and sums; advantages and returns are not normalised yet. */
+/* A: sets kept, sums and explained_variance; advantages and returns are not normalised
+ * yet. */
 int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
                 const struct pg_kept *kept, struct err *err);
 /* B, with the sums of all members that share the parameters. If these have no rows, the

@@ -9,6 +9,7 @@
 #include "common/numerics/elementary.h"
 #include "common/rng/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- C: steps of the optimisers ---- */
@@ -200,12 +201,71 @@ static void feed_critic(struct algo *a, const struct minibatch *b)
     feeds_add(f, a->old_value, w->batch_value, b->n, 1);
 }
 
-/* A step of actor, critic or both with the feeds collected, and what it reports. In a
- * group that shares parameters, a member writes its gradients, whose weight is `weight`,
+/* What a minibatch's step reports: `fetched`, and how far the policy has moved. */
+struct reported {
+    struct fetches fetched;
+    double kl, clipped; /* means over its rows; of the actor only */
+};
+
+/* How far the policy before the step is from the one that played: an estimate of the
+ * Kullback-Leibler divergence that is never below 0, (r - 1) - log r, r their quotient
+ * (Schulman 2020, "Approximating KL divergence"), and the share of rows that the loss clips on
+ * either side. */
+static void measure_policy(const struct algo *a, const struct minibatch *b,
+                           struct reported *ret)
+{
+    const double clip = (double)a->live[PG_CLIP_RATIO].value;
+    const struct pg_window *w = &a->window;
+
+    ret->kl = ret->clipped = 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        const double weight = (double)w->weight[i];
+        const double d = (double)w->now_log_prob[i] - (double)w->batch_log_prob[i];
+        const double r = weight != 0 ? exp_f64(d) : 1;
+
+        if (weight == 0)
+            continue;
+        ret->kl += weight * (r - 1 - d);
+        ret->clipped += weight * (fabs(r - 1) > clip);
+    }
+}
+
+/* Reports sums over so many minibatches as means. */
+static void report_steps(const struct fetches *f, const double *sums,
+                         const struct reported *policy, int64_t steps,
+                         struct stage_result *ret)
+{
+    int for_actor = 0;
+
+    for (size_t k = 0; k < f->n; k++) {
+        if (f->name[k] != NULL)
+            stage_scalar(ret, f->name[k], sums[k] / (double)steps);
+        else
+            for_actor = 1;
+    }
+    if (!for_actor)
+        return;
+    stage_shown(ret, "approx_kl", policy->kl / (double)steps);
+    stage_shown(ret, "clip_fraction", policy->clipped / (double)steps);
+}
+
+static void report_rates(const struct algo *a, int for_actor, int for_critic,
+                         struct stage_result *ret)
+{
+    if (!share_makes_steps(a->share))
+        return;
+    if (for_actor)
+        stage_scalar(ret, "actor_learning_rate", (double)a->live[PG_ACTOR_RATE].value);
+    if (for_critic)
+        stage_scalar(ret, "critic_learning_rate", (double)a->live[PG_CRITIC_RATE].value);
+}
+
+/* A step of actor, critic or both with the feeds collected, and what it reports. rows: of a
+ * minibatch; 0: a ps, which has none. In a group that shares parameters, a member writes its gradients, whose weight is `weight`,
  * and the ps makes the step with their mean. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
-                     int for_actor, int for_critic, float weight, struct fetches *f,
-                     struct err *err)
+                     int for_actor, int for_critic, int64_t rows, float weight,
+                     struct fetches *f, struct err *err)
 {
     const struct share_range parts = {for_actor ? 0 : 1,
                                       (size_t)(for_actor + for_critic)};
@@ -227,6 +287,9 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
         if (for_critic)
             fetch_scalar(f, "critic_grad_norm", a->norm_of[1]);
     }
+    if (for_actor && rows > 0)
+        fetch_into(f, a->log_prob,
+                   tensor_view(DT_FLOAT, SHAPE(rows, 1), a->window.now_log_prob));
     run = collected_run(&a->feeds, f, args, a->train + parts.first, parts.n);
     return share_step(a->share, parts, s, &run, f->value, args, weight, err);
 }
@@ -234,9 +297,9 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
 /* The same for a minibatch. */
 static int learn_minibatch(struct algo *a, struct session *s,
                            const struct stage_args *args, const struct pg_kept *kept,
-                           struct minibatch b, struct fetches *f, struct err *err)
+                           struct minibatch b, struct reported *ret, struct err *err)
 {
-    const int rc = gather_minibatch(a, args, kept, &b, err);
+    int rc = gather_minibatch(a, args, kept, &b, err);
 
     if (rc < 0)
         return rc;
@@ -247,7 +310,11 @@ static int learn_minibatch(struct algo *a, struct session *s,
         feed_actor(a, &b);
     if (b.for_critic)
         feed_critic(a, &b);
-    return step_down(a, s, args, b.for_actor, b.for_critic, b.alive, f, err);
+    rc = step_down(a, s, args, b.for_actor, b.for_critic, b.n, b.alive, &ret->fetched,
+                   err);
+    if (rc == 0 && b.for_actor)
+        measure_policy(a, &b, ret);
+    return rc;
 }
 
 static int run_epochs(struct algo *a, struct session *s, const struct stage_args *args,
@@ -255,20 +322,24 @@ static int run_epochs(struct algo *a, struct session *s, const struct stage_args
                       struct err *err)
 {
     const int64_t steps = a->settings->epochs * a->settings->minibatches;
+    struct minibatch b = {0};
     double sums[FETCHES_MAX] = {0};
-    struct fetches f = {0};
+    struct reported all = {0}, one = {0};
 
     for (int64_t i = 0; i < steps; i++) {
-        const int rc =
-            learn_minibatch(a, s, args, kept, choose_rows(a, args, n, i), &f, err);
+        int rc;
 
+        b = choose_rows(a, args, n, i);
+        rc = learn_minibatch(a, s, args, kept, b, &one, err);
         if (rc < 0)
             return rc;
-        for (size_t k = 0; k < f.n; k++)
-            sums[k] += (double)f.scalar[k];
+        for (size_t k = 0; k < one.fetched.n; k++)
+            sums[k] += (double)one.fetched.scalar[k];
+        all.kl += one.kl;
+        all.clipped += one.clipped;
     }
-    for (size_t k = 0; k < f.n; k++)
-        stage_scalar(ret, f.name[k], sums[k] / (double)steps);
+    report_steps(&one.fetched, sums, &all, steps, ret);
+    report_rates(a, b.for_actor, b.for_critic, ret);
     return 0;
 }
 
@@ -295,8 +366,10 @@ static int learn(struct algo *a, struct session *s, const struct stage_args *arg
     int rc;
 
     if ((rc = pg_estimate(a, s, args, kept, err)) < 0 ||
-        (rc = pg_normalize(a, s, kept, n, a->sums, err)) < 0 ||
-        (rc = run_epochs(a, s, args, kept, n, ret, err)) < 0)
+        (rc = pg_normalize(a, s, kept, n, a->sums, err)) < 0)
+        return rc;
+    stage_shown(ret, "explained_variance", a->explained_variance);
+    if ((rc = run_epochs(a, s, args, kept, n, ret, err)) < 0)
         return rc;
     return run_target_update(a, s, args, err);
 }
@@ -306,6 +379,8 @@ static int prepare(struct algo *a, struct session *s, const struct stage_args *a
 {
     const int rc = pg_estimate(a, s, args, kept, err);
 
+    if (rc == 0)
+        stage_shown(ret, "explained_variance", a->explained_variance);
     if (rc < 0 || a->in_turns)
         return rc < 0
                    ? rc
@@ -352,13 +427,17 @@ static int gradients(struct algo *a, struct session *s, const struct stage_args 
                      const struct pg_kept *kept, int64_t n, struct stage_result *ret,
                      struct err *err)
 {
-    struct fetches f;
-    const int rc = learn_minibatch(
-        a, s, args, kept, choose_rows(a, args, n, (int64_t)args->repeat), &f, err);
+    const struct minibatch b = choose_rows(a, args, n, (int64_t)args->repeat);
+    struct reported x = {0};
+    double sums[FETCHES_MAX];
+    const int rc = learn_minibatch(a, s, args, kept, b, &x, err);
 
-    if (rc == 0)
-        fetches_report(&f, ret);
-    return rc;
+    if (rc < 0)
+        return rc;
+    for (size_t k = 0; k < x.fetched.n; k++)
+        sums[k] = (double)x.fetched.scalar[k];
+    report_steps(&x.fetched, sums, &x, 1, ret);
+    return 0;
 }
 
 /* ps: one step of both optimisers down the group's mean losses. */
@@ -369,10 +448,12 @@ static int apply(struct algo *a, struct session *s, const struct stage_args *arg
     int rc;
 
     feeds_begin(&a->feeds);
-    rc = step_down(a, s, args, 1, 1, 1, &f, err);
-    if (rc == 0)
-        fetches_report(&f, ret);
-    return rc;
+    rc = step_down(a, s, args, 1, 1, 0, 1, &f, err);
+    if (rc < 0)
+        return rc;
+    fetches_report(&f, ret);
+    report_rates(a, 1, 1, ret);
+    return 0;
 }
 
 static int assign(struct algo *a, struct session *s, const struct stage_args *args,

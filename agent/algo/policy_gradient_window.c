@@ -17,7 +17,7 @@ static size_t lay_out(const struct algo *a, struct pg_window *w, float *base, si
         &w->reward,         &w->terminated,      &w->cut,           &w->alive,
         &w->first,          &w->log_prob,        &w->scaled_value,  &w->target_value,
         &w->next_value,     &w->batch_advantage, &w->batch_returns, &w->batch_value,
-        &w->batch_log_prob, &w->weight,
+        &w->batch_log_prob, &w->weight,          &w->now_log_prob,
     };
     const size_t width = (size_t)pg_self(a)->width;
     size_t used = 0;
@@ -221,6 +221,32 @@ static void add_up(const struct pg_window *w, const struct pg_kept *kept, int64_
     }
 }
 
+/* 1 - Var(G - V) / Var(G) over the rows in which the agent is alive, G the returns and V the
+ * critic's values, in the rewards' scale. */
+static double explained_variance(const struct pg_window *w, const float *returns,
+                                 int64_t n)
+{
+    double rows = 0, mean = 0, mean_error = 0, variance = 0, error_variance = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const double alive = (double)w->alive[i], g = (double)returns[i];
+
+        rows += alive;
+        mean += alive * g;
+        mean_error += alive * (g - (double)w->scaled_value[i]);
+    }
+    mean /= rows;
+    mean_error /= rows;
+    for (int64_t i = 0; i < n; i++) {
+        const double alive = (double)w->alive[i], g = (double)returns[i];
+        const double error = g - (double)w->scaled_value[i] - mean_error;
+
+        variance += alive * (g - mean) * (g - mean);
+        error_variance += alive * error * error;
+    }
+    return variance > 0 ? 1 - error_variance / variance : (double)NAN;
+}
+
 int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args,
                 const struct pg_kept *kept, struct err *err)
 {
@@ -259,6 +285,7 @@ int pg_estimate(struct algo *a, struct session *s, const struct stage_args *args
     else
         gae_advantages(&gae, a->live[PG_LAMBDA].value, kept->advantage, kept->returns);
     add_up(w, kept, n, a->sums);
+    a->explained_variance = explained_variance(w, kept->returns, n);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/scalars.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -296,6 +297,17 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
 
 static const char *const team_settings[] = {EPISODE_SETTINGS, NULL};
 
+static const struct algorithm_scalar scalars[] = {
+    SCALARS_OF_Q_NETWORK(SCALAR_BY_AGENT),
+    {NULL},
+};
+static const struct algorithm_scalar qmix_scalars[] = {
+    SCALARS_OF_Q_NETWORK(SCALAR_BY_AGENT | SCALAR_BY_CENTRAL),
+    {"mixer_grad_norm", "norm of the mixer's gradients, before clipping", "",
+     SCALAR_BY_CENTRAL},
+    {NULL},
+};
+
 /* The settings of EPyMARL (Papoudakis et al. 2021). */
 static const struct algorithm_default defaults[] = {
     {"clip_norm", "10"},
@@ -312,6 +324,7 @@ static const struct algo_about vdn_about = {
              .source = "Sunehag et al. 2018, Value-decomposition networks for "
                        "cooperative multi-agent learning",
              .defaults = defaults,
+             .scalars = scalars,
              .own_critic = 1,
              .team_reward = 1,
              .rows = ROWS_EPISODES,
@@ -325,6 +338,7 @@ static const struct algo_about qmix_about = {
              .source = "Rashid et al. 2018, QMIX: monotonic value function "
                        "factorisation for deep multi-agent reinforcement learning",
              .defaults = defaults,
+             .scalars = qmix_scalars,
              .own_critic = 1,
              .central = 1,
              .team_reward = 1,

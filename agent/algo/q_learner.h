@@ -187,7 +187,7 @@ int q_team_output(const struct q_team *t, size_t k, const struct space *agents,
 void q_priorities(const struct q_rows *r, const float *q, const float *y, int64_t batch,
                   int64_t length, float *ret);
 /* The loss, and means of q and y; hysteresis: 1 but for iql. */
-enum { Q_REPORTED = 3 };
+enum { Q_REPORTED = 4 };
 void q_measure(const struct q_rows *r, const float *q, const float *y, float hysteresis,
                int64_t n, double x[Q_REPORTED]);
 /* Adds them to the result as scalars. */

@@ -401,9 +401,12 @@ static int step_down(struct algo *a, struct session *s, const struct stage_args 
     }
     run = collected_run(&a->feeds, &fetched, args, &a->train, 1);
     r = share_step(a->share, SHARE_ALL, s, &run, fetched.value, args, 1, err);
-    if (r == 0)
-        fetches_report(&fetched, ret);
-    return r;
+    if (r < 0)
+        return r;
+    fetches_report(&fetched, ret);
+    if (share_makes_steps(a->share))
+        stage_scalar(ret, "learning_rate", (double)a->live[Q_RATE].value);
+    return 0;
 }
 
 /* A team of N that shares parameters has one loss, whose gradient is the sum of the
@@ -424,6 +427,7 @@ static int descend(struct algo *a, struct session *s, const struct stage_args *a
     feed_inputs(a);
     feeds_add(&a->feeds, a->choice, b->choice, n, a->n_choices);
     feeds_add(&a->feeds, a->slope, b->slope, n, 1);
+    stage_scalar(ret, "epsilon", (double)a->live[Q_EPSILON].value);
     return step_down(a, s, args, ret, err);
 }
 

@@ -219,7 +219,7 @@ void q_measure(const struct q_rows *r, const float *q, const float *y, float hys
                int64_t n, double x[Q_REPORTED])
 {
     const double share = (double)q_rows_share(r, n);
-    double loss = 0, q_mean = 0, y_mean = 0;
+    double loss = 0, q_mean = 0, y_mean = 0, distance = 0, rows = 0;
 
     for (int64_t i = 0; i < n; i++) {
         const double w = share * (double)r->weight[i], d = (double)(y[i] - q[i]);
@@ -227,10 +227,15 @@ void q_measure(const struct q_rows *r, const float *q, const float *y, float hys
         loss += w * d * d * (d < 0 ? (double)hysteresis : 1);
         q_mean += w * (double)q[i];
         y_mean += w * (double)y[i];
+        if (r->weight[i] == 0)
+            continue;
+        distance += fabs(d);
+        rows++;
     }
     x[0] = loss;
     x[1] = q_mean;
     x[2] = y_mean;
+    x[3] = distance / fmax(rows, 1);
 }
 
 void q_report(const double x[Q_REPORTED], struct stage_result *ret)
@@ -238,4 +243,5 @@ void q_report(const double x[Q_REPORTED], struct stage_result *ret)
     stage_scalar(ret, "critic_loss", x[0]);
     stage_scalar(ret, "q_mean", x[1]);
     stage_scalar(ret, "target_q_mean", x[2]);
+    stage_shown(ret, "td_error", x[3]);
 }

@@ -150,6 +150,26 @@ void rows_priorities(float *td, const float *weight, int64_t n, struct stage_res
     ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), td);
 }
 
+void rows_td_error(const float *td, const float *weight, int64_t n,
+                   struct stage_result *ret)
+{
+    double sum = 0, rows = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        if (weight[i] == 0)
+            continue;
+        sum += fabs((double)td[i]);
+        rows++;
+    }
+    stage_shown(ret, "td_error", sum / rows);
+}
+
+void stage_shown(struct stage_result *ret, const char *name, double value)
+{
+    if (isfinite(value))
+        stage_scalar(ret, name, value);
+}
+
 void stage_scalar(struct stage_result *ret, const char *name, double value)
 {
     ret->scalar[ret->n_scalars].name = name;

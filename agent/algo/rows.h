@@ -67,8 +67,15 @@ void rows_targets(float *y, const float *reward, const float *terminated,
  * no part of the loss. td is changed in place. */
 void rows_priorities(float *td, const float *weight, int64_t n, struct stage_result *ret);
 
+/* Reports the scalar td_error, the mean of |td| over the rows whose weight is not 0; nothing if
+ * there are none, or if it is not finite: a number that is only shown ends no run. */
+void rows_td_error(const float *td, const float *weight, int64_t n,
+                   struct stage_result *ret);
+
 /* Add to a stage's result. */
 void stage_scalar(struct stage_result *ret, const char *name, double value);
+/* The same for a number that is only shown: nothing is added if it is not finite. */
+void stage_shown(struct stage_result *ret, const char *name, double value);
 void stage_output(struct stage_result *ret, const char *name, struct tensor value);
 
 #endif

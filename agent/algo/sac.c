@@ -4,6 +4,7 @@
 #include "agent/algo/fixed.h"
 #include "agent/algo/parts.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/scalars.h"
 #include "agent/algo/share.h"
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
@@ -272,6 +273,14 @@ static const char *const settings[] = {
     NULL,
 };
 
+static const struct algorithm_scalar scalars[] = {
+    SCALARS_OF_CRITIC,
+    SCALARS_OF_ACTOR,
+    SCALAR("entropy", "mean entropy of the policy", "nat"),
+    SCALAR("alpha", "weight of the entropy in the rewards", ""),
+    {NULL},
+};
+
 /* Haarnoja et al. 2018 for rates and targets, BenchMARL for clipping. */
 static const struct algorithm_default defaults[] = {
     {"polyak", "0.005"},
@@ -292,6 +301,7 @@ static const struct algo_about isac_about = {
                        "action settings",
              .own_critic = 1,
              .defaults = defaults,
+             .scalars = scalars,
              .shares = 1},
     .settings = settings};
 static const struct algo_about masac_about = {
@@ -304,6 +314,7 @@ static const struct algo_about masac_about = {
                        "applications; Iqbal, Sha 2019, Actor-attention-critic for "
                        "multi-agent reinforcement learning",
              .defaults = defaults,
+             .scalars = scalars,
              .shares = 1},
     .settings = settings};
 

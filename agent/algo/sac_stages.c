@@ -291,13 +291,18 @@ static int run_step(struct algo *a, struct session *s, const struct stage_args *
     }
     run = collected_run(&a->feeds, fetched, args, &a->train[step.first], step.n);
     rc = share_step(a->share, step, s, &run, fetched->value, args, a->batch.divisor, err);
-    if (rc == 0)
-        fetches_report(fetched, ret);
-    return rc;
+    if (rc < 0)
+        return rc;
+    fetches_report(fetched, ret);
+    if (share_makes_steps(a->share))
+        stage_scalar(ret,
+                     step.first == SAC_CRITIC ? "critic_learning_rate"
+                                              : "actor_learning_rate",
+                     (double)a->live[SAC_CRITIC_RATE + step.first].value);
+    return 0;
 }
 
-/* B: loss and mean Q before the update, gradient norm; with importance weights also
- * batch.error. */
+/* B: loss, mean Q and batch.error before the update, gradient norm. */
 static int run_critic(struct algo *a, struct session *s, const struct stage_args *args,
                       struct stage_result *ret, struct err *err)
 {
@@ -313,9 +318,10 @@ static int run_critic(struct algo *a, struct session *s, const struct stage_args
     feeds_add(&a->feeds, a->weight, b->weight, n, 1);
     fetch_scalar(&f, "critic_loss", a->critic_loss);
     fetch_scalar(&f, "q_mean", a->q_mean);
-    if (args->weights != NULL)
-        fetch_into(&f, a->error, tensor_view(DT_FLOAT, SHAPE(n, 1), b->error));
+    fetch_into(&f, a->error, tensor_view(DT_FLOAT, SHAPE(n, 1), b->error));
     rc = run_step(a, s, args, critic_step, &f, ret, err);
+    if (rc == 0)
+        rows_td_error(b->error, b->alive, n, ret);
     if (rc == 0 && args->weights != NULL)
         rows_priorities(b->error, b->weight, n, ret);
     return rc;

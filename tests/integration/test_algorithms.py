@@ -1,5 +1,6 @@
 """Algorithms are what brood-agent says of them: `brood algorithms`, and nothing in brood that
 names one."""
+import csv
 import json
 import re
 
@@ -38,11 +39,51 @@ def test_every_algorithm_lists_its_settings(w):
         for s in a["settings"]:
             assert re.search(rf"^    {s} +", text, re.MULTILINE), (a["name"], s, text)
             assert f"defaults.settings.{s} " in keys, s
+        for s in a["scalars"]:
+            assert re.search(rf"^    {s['name']} +{re.escape(s['meaning'])}", text, re.MULTILINE), s
     text = w.brood("algorithms", "happo")[0]
     assert re.search(r"^    epochs +5 +passes over each window of rows$", text, re.MULTILINE), text
     assert [a["name"] for a in described(w) if a["default"]] == ["maddpg"]
     _, err = w.brood("algorithms", "madpg", code=2)
     assert "did you mean 'maddpg'?" in err, err
+
+
+def header_and_rows(run):
+    with open(run / "metrics" / "progress.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    return list(rows[0]), rows
+
+
+def test_algorithms_report_what_they_declare(w):
+    """All of it, nothing else, and with columns before anything is learnt; alone and shared."""
+    for a in described(w):
+        if "rows" not in a:
+            continue
+        declared = {s["name"] for s in a["scalars"]}
+        assert all(s["meaning"] for s in a["scalars"]) and len(declared) > 5, a
+        for share in ["none"] + ["team"] * a["shares"]:
+            name = f"{a['name']}-{share}"
+            config = w.write(name + ".yaml", f"""
+run: {{env_steps: 600}}
+env: {{id: simple_spread, copies: 4, reward: team_mean}}
+log: {{every_env_steps: 20}}
+defaults: {{algorithm: {a["name"]}, share: {share}}}
+experience: {{warmup: 100, update_every: 100}}
+evaluation: {{every_env_steps: 0}}
+""")
+            batch = [] if a["rows"] == "window" else ["--set", "experience.batch_size=16"]
+            w.brood("run", config, "--name", name, *batch)
+            w.brood("run", config, "--name", name + "-begun", "--until", "40", *batch, code=4)
+            header, rows = header_and_rows(w.run_dir(name))
+            assert header == header_and_rows(w.run_dir(name + "-begun"))[0], name
+            reported = {k.split("/", 2)[2] for row in rows for k, v in row.items()
+                        if v and k.startswith("train/")}
+            assert reported == declared, (name, reported ^ declared)
+            last = rows[-1]
+            shares = [float(v) for k, v in last.items() if v and k.endswith("clip_fraction")]
+            assert all(0 <= x <= 1 for x in shares), last
+            assert all(float(v) >= 0 for k, v in last.items()
+                       if v and k.endswith(("approx_kl", "td_error", "grad_norm"))), last
 
 
 def test_a_setting_of_another_algorithm_is_named(w):

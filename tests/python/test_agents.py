@@ -59,7 +59,7 @@ def test_a_class_describes_itself(w):
     file = write(w, SMALL)
     with program(file) as p:
         found = p.describe()
-    assert found["name"] == "Mine" and found["source"] == "mine.py" and found["is"] == []
+    assert found["name"] == "Mine" and found["source"] == "mine.py" and found["is"] == ["prepares"]
     assert found["summary"] == "Adds up observations."
     assert found["stages"] == "learn(all, writes)" and found["rows"] == "transitions"
     rows = {s["key"]: s for s in found["settings"]}
