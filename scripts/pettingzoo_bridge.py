@@ -30,6 +30,10 @@ Masks    an observation {"observation": ..., "action_mask": ...}, also if the sp
          that of the observation alone; or infos[agent]["action_mask"]. An environment
          must give masks from the first reset on, or never: later ones are refused. A
          part of an action for which nothing is allowed counts as entirely allowed.
+Metrics  env.metrics names numbers of the infos: infos[agent]["success"], or "success" of
+         what infos itself holds for all; "episode.r" is infos[agent]["episode"]["r"]. A
+         step has the mean over the agents with such a number (true is 1), and none
+         without any.
 Pictures brood eval --render x.gif makes it with render_mode="rgb_array" and shows what its
          render() returns.
 Errors   an exception of the environment ends the process, and env.restart decides what
@@ -41,6 +45,7 @@ Exact    an environment must be a function of its seed and actions. The bridge s
 import importlib
 import importlib.util
 import itertools
+import math
 import os
 import pathlib
 import random
@@ -150,7 +155,8 @@ class Players(Team):
         if isinstance(info, dict) and "action_mask" in info:
             masks = self.each(info["action_mask"], "action masks")
             return {a: {"action_mask": mask} for a, mask in masks.items()}
-        return {} if isinstance(info, dict) else self.each(info, "infos")
+        return dict.fromkeys(self.index, info) if isinstance(info, dict) else \
+            self.each(info, "infos")
 
     def reset(self, seed):
         obs, info = self.env.reset(seed=seed)
@@ -262,7 +268,8 @@ class Copy:
         return self.seen, bytes(self.live), self.masks()
 
     def step(self, rows):
-        """rows: each agent's action. Returns what reset does, rewards, terminated bytes."""
+        """rows: each agent's action. Returns what reset does, rewards, terminated bytes; and,
+        if there are any, the values of the metrics."""
         game, live, reward, over = self.game, self.live, [], []
         obs, rewards, ends, cuts, infos = five_of(self.env.step(
             {a: decode(row) for a, decode, row, lives
@@ -281,7 +288,9 @@ class Copy:
         if ended is not None and True in live:
             refuse_ended(ended, ends)
         self.look(obs, infos, "a step")
-        return self.seen, bytes(live), self.masks(), reward, bytes(over)
+        metrics = [mean_of(infos, game.agents, name) for name in game.metrics]
+        return (self.seen, bytes(live), self.masks(), reward, bytes(over),
+                *([metrics] if metrics else []))
 
     def look(self, obs, infos, when):
         """Takes the observations and masks; an agent without a new observation keeps its
@@ -331,6 +340,29 @@ def mask_of(obs, info):
     if isinstance(obs, dict) and "action_mask" in obs:
         return obs["action_mask"]
     return info.get("action_mask") if info else None
+
+
+def number_in(info, name):
+    """The number of that name, or of that path, in an info; None: there is none."""
+    if not isinstance(info, dict):
+        return None
+    if name not in info:
+        head, dot, rest = name.partition(".")
+        return number_in(info.get(head), rest) if dot else None
+    try:
+        value = float(info[name])
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def mean_of(infos, agents, name):
+    """The mean over the agents whose infos have the number, or the one for all; or NaN."""
+    values = [x for x in (number_in(infos.get(a), name) for a in agents) if x is not None]
+    if not values:
+        common = number_in(infos, name)
+        return math.nan if common is None else common
+    return sum(values) / len(values)
 
 
 def name_of(agent):
@@ -386,7 +418,8 @@ def limit_of(env):
 class Game:
     """What all copies have in common: agents, spaces, and whether there are masks."""
 
-    def __init__(self, make, params):
+    def __init__(self, make, params, metrics=()):
+        self.metrics = metrics
         self.make_env = lambda: make(**params)
         env = self.new_env()
         self.agents = list(env.possible_agents)
@@ -550,7 +583,8 @@ class Server:
 
     def configure(self, params):
         make, self.draws = find_maker(self.name), params.get("draw", False)
-        self.game = Game(drawing(make) if self.draws else make, params["params"])
+        self.game = Game(drawing(make) if self.draws else make, params["params"],
+                         params.get("metrics", ()))
         self.copies = [None] * params["copies"]
         self.first = params["first"]
         return self.game.described(self.name)
@@ -563,9 +597,11 @@ class Server:
         if self.game.masks:
             answer["allowed"] = b"".join(masks)
         if of_step:
-            reward, over = of_step
+            reward, over, *metrics = of_step
             answer["reward"] = struct.pack(f"<{len(reward)}d", *reward)
             answer["terminated"] = bytes(over)
+            for values in metrics:
+                answer["metrics"] = struct.pack(f"<{len(values)}d", *values)
         if self.draws and copies:
             answer["picture"] = picture_of(self.copies[copies[-1]].env)
         return answer

@@ -150,6 +150,7 @@ struct env_config {
     int64_t copies;
     int64_t max_steps; /* of an episode; 0: only the environment's own limit */
     const struct yaml_node *params; /* a map that the environment reads; NULL: none */
+    const char *metrics; /* names of numbers to record, with blanks; NULL: none */
     /* An external environment, which runs in processes of its own, has either `command`,
      * the program and its arguments, or `plugin`, the path of a shared object. */
     const struct yaml_node *command;

@@ -248,6 +248,8 @@ static const struct field env_fields[] = {
      .doc = "an episode is cut after these; 0: never (foraging: 50; external: its own)"},
     {"params", FIELD_TREE, RUN(env.params), .flags = FIELD_VARIABLES,
      .doc = "the environment's own; `brood envs` lists them"},
+    {"metrics", FIELD_NAMES, RUN(env.metrics),
+     .doc = "numbers to record: `brood envs` lists them; command: those of its infos"},
     {"command", FIELD_WORDS, RUN(env.command), .flags = FIELD_VARIABLES,
      .doc = "instead of id: a program that is an environment, with its arguments"},
     {"plugin", FIELD_TEXT, RUN(env.plugin), .flags = FIELD_VARIABLES,

@@ -23,7 +23,8 @@
  *   configure   copies u, first u (number of the first of them among all copies of the
  *               run, for messages), params {name: value} (env.params with the types of
  *               YAML's core schema; for a plugin, texts as written in the file),
- *               draw? bool (answers shall have pictures)
+ *               draw? bool (answers shall have pictures), metrics? [name...] (of
+ *               env.metrics: numbers that the answers to step shall have)
  *            -> name str, masks bool, max_steps? u (limit of an episode's length; applies
  *               unless env.max_steps is given),
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),
@@ -34,7 +35,7 @@
  *   reset       copies, seed: each copy begins the episode that its seed determines
  *            -> obs, present, allowed? (where there are masks), picture?
  *   step        copies, actions
- *            -> obs, reward, terminated, present, allowed?, picture?
+ *            -> obs, reward, terminated, present, allowed?, picture?, metrics?
  *   shutdown -> {}, and the process exits with 0
  *
  * present     the agent takes part in the copy's next step. The episode is over when
@@ -46,6 +47,9 @@
  *             ignores them and keeps the agent's last observation.
  * allowed     as obs: not 0 where a choice is possible after the step. If a head allows
  *             no choice, all of its choices are allowed.
+ * metrics     f64 (M)(n), M the names that `configure` gave: the copy's value in this step, for
+ *             people; NaN where it has none. Left out: none has any, as of a program that
+ *             knows no metrics.
  * picture     {width u, height u, rgb bin (height, width, 3)}: the last of the copies,
  *             drawn for people. It need not be reproducible.
  * Again       the same seed and the same actions must give the same answers, whatever

@@ -79,6 +79,26 @@ static void print_agents(const struct env_spec *spec)
     }
 }
 
+static void print_metrics(const struct description *d, int is_whole)
+{
+    const struct env_metric *m = d->table != NULL ? env_metrics(d->id) : NULL;
+
+    if (m == NULL)
+        return;
+    if (!is_whole)
+        (void)printf("  metrics ");
+    for (int n = 0; m->name != NULL; m++, n++) {
+        if (is_whole)
+            (void)printf("  %s %-25s %s (%s)\n", n == 0 ? "metrics" : "       ", m->name,
+                         m->doc,
+                         m->at_end ? "at the end of an episode" : "mean of its steps");
+        else
+            (void)printf("%s%s", n > 0 ? ", " : "", m->name);
+    }
+    if (!is_whole)
+        (void)putchar('\n');
+}
+
 static void print_short(void *ctx, const struct parameter *p)
 {
     int *n = ctx;
@@ -116,6 +136,7 @@ static void print_text(const struct description *d, int is_whole)
         yaml_tree_write(d->config->env.params, stdout);
         (void)putchar('\n');
     }
+    print_metrics(d, is_whole);
     if (is_whole)
         each_parameter(d, print_long, NULL);
 }
@@ -178,6 +199,21 @@ static void put_parameter(void *ctx, const struct parameter *p)
     free(key);
 }
 
+static void put_metrics(struct json *j, const struct description *d)
+{
+    const struct env_metric *m = d->table != NULL ? env_metrics(d->id) : NULL;
+
+    json_put_array(j, "metrics");
+    for (; m != NULL && m->name != NULL; m++) {
+        json_object(j);
+        json_put_str(j, "name", m->name);
+        json_put_str(j, "doc", m->doc);
+        json_put_bool(j, "at_end", m->at_end);
+        json_close(j);
+    }
+    json_close(j);
+}
+
 static void print_json(const struct description *d)
 {
     struct json j = {0};
@@ -195,6 +231,7 @@ static void print_json(const struct description *d)
     for (size_t a = 0; a < d->spec->n_agents; a++)
         put_agent(&j, &d->spec->agents[a]);
     json_close(&j);
+    put_metrics(&j, d);
     json_print(&j, stdout);
 }
 

@@ -6,6 +6,7 @@
 #include "supervisor/metrics/json.h"
 #include "supervisor/run/run_dir.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,12 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     if (one_team(spec))
         json_put_f64(&j, "team_return_mean", env_team_mean(spec, 0, r->return_mean));
     json_put_f64(&j, "length_mean", r->length_mean);
+    if (r->n_metrics > 0) {
+        json_put_object(&j, "metrics");
+        for (size_t i = 0; i < r->n_metrics; i++)
+            json_put_f64(&j, r->metrics[i], r->metric_mean[i]);
+        json_close(&j);
+    }
     json_print(&j, stdout);
 }
 
@@ -95,6 +102,12 @@ static void print_text(const struct report *p, const struct env_spec *spec,
                          env_team_mean(spec, i, r->return_mean));
     }
     (void)printf("  episode length %.1f\n", r->length_mean);
+    for (size_t i = 0; i < r->n_metrics; i++) {
+        if (isnan(r->metric_mean[i]))
+            (void)printf("  %-16s %10s\n", r->metrics[i], "-");
+        else
+            (void)printf("  %-16s %10.3f\n", r->metrics[i], r->metric_mean[i]);
+    }
 }
 
 static void on_result(struct eval_play *play, const struct env_spec *spec,

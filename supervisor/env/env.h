@@ -28,6 +28,10 @@
  *          episode fails is one in which no agent is alive, and the copy begins its next episode
  *          (`skipped`); one that fails in its reset is not begun at all, and the next one is. An
  *          evaluation copy waits, as after an end.
+ * Metrics  numbers that tell how well an episode went, besides its returns, if env.metrics asks
+ *          for them; nothing learns from them. In each step a copy has a value of a metric,
+ *          or none; an episode's is the mean of those that it has (of at_end ones: the last).
+ *          Of an external environment it is the mean over the agents whose infos have it.
  * Masks    if an environment has them, `allowed` (E, U_a) u8 is 1 for the entries of a
  *          one-hot action that may be chosen now and 0 for the others; a head whose entries
  *          are all 0 means that all are allowed.
@@ -70,12 +74,23 @@ struct env_agent {
     struct action_space space;
 };
 
+/* A number that a built-in environment can measure (env.metrics). */
+struct env_metric {
+    const char *name; /* NULL ends a list */
+    const char *doc;  /* one line */
+    int at_end;       /* of an episode's last step; 0: a mean over its steps */
+};
+enum { ENV_MAX_METRICS = 32 };
+
 struct env_spec {
     char id[64]; /* in the registry; external: the end of its own name */
     size_t n_agents;
     struct env_agent *agents; /* owned by the vec_env */
     int64_t max_steps;        /* truncation; 0: none */
     int masks;                /* whether it has action masks */
+    /* Of env.metrics: the names of what is recorded. */
+    size_t n_metrics;
+    const char *const *metrics; /* [n_metrics]; owned by the vec_env */
 };
 
 enum { ENV_LATER = 1 };
@@ -113,6 +128,8 @@ struct env_info {
 };
 
 const struct env_info *env_info_at(size_t i); /* NULL past the end */
+/* The metrics of a built-in environment, up to a NULL name; NULL: it has none. */
+const struct env_metric *env_metrics(const char *id);
 const struct env_info *env_info_find(const char *id);
 /* Appends "did you mean 'x'?" to the error, if an environment has a similar id; returns its
  * code. */
@@ -206,6 +223,8 @@ struct env_step {
      * including this step. */
     const double *const *episode_return;
     const uint64_t *episode_length; /* (E): steps, including this one */
+    /* [n_metrics] (E): the episode's value so far, including this step; NaN: it has none. */
+    const double *const *episode_metric;
 };
 
 /* Checks that the environment can be drawn: ERR_UNSUPPORTED, naming it, if not. An

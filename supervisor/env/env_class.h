@@ -44,6 +44,11 @@ struct env_ops {
                  uint8_t *const *terminated);
     /* The last allowed step always truncates; `terminated` of that step is ignored. */
     int limit_first;
+    /* The metrics that it can measure, up to a NULL name. NULL: none. */
+    const struct env_metric *(*metrics)(const struct env_class *class);
+    /* Measures number `metric` of that list in the step just made, before any reset: ret (E);
+     * NaN: the copy has none. */
+    void (*measure)(void *world, size_t metric, double *ret);
     /* Writes rows first .. first+n-1 of every agent's observations obs[a] (E, O_a). */
     void (*observe)(void *world, size_t first, size_t n, float *const *obs);
     /* The world's state as a flat block. load rejects an impossible state with ERR_CORRUPT

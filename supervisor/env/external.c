@@ -41,6 +41,7 @@ void external_init(struct external *ret, const struct env_config *config,
         .directory =
             config->directory != NULL ? arena_strdup(arena, config->directory) : NULL,
         .params = config->params != NULL ? yaml_tree_copy(config->params, arena) : NULL,
+        .metrics = config->metrics != NULL ? arena_strdup(arena, config->metrics) : NULL,
         .limits = external_limits(config),
         .draws = config->draws,
         .on_failure = config->on_failure,
@@ -138,10 +139,30 @@ static void pack_value(const struct yaml_node *n, int as_text, struct msg_out *o
     }
 }
 
+static void pack_metrics(const char *names, struct msg_out *o)
+{
+    size_t n = 1;
+
+    for (const char *p = names; (p = strchr(p, ' ')) != NULL; p++)
+        n++;
+    msg_key(o, "metrics");
+    msg_array(o, n);
+    for (const char *p = names; n > 0; n--) {
+        char name[AGENT_NAME_MAX];
+        const size_t len = strcspn(p, " ");
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)len, p);
+        msg_str(o, name);
+        p += len + 1;
+    }
+}
+
 void external_pack_configure(const struct external *f, size_t copies, size_t first,
                              struct msg_out *o)
 {
-    msg_map(o, f->draws ? 4 : 3);
+    msg_map(o, 3u + (f->draws != 0) + (f->metrics != NULL));
+    if (f->metrics != NULL)
+        pack_metrics(f->metrics, o);
     if (f->draws)
         msg_put_bool(o, "draw", 1);
     msg_put_u64(o, "copies", copies);

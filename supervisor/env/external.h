@@ -18,6 +18,7 @@ struct external {
     const char *mode;           /* agent_spec */
     const char *directory;
     const struct yaml_node *params; /* NULL: none */
+    const char *metrics;            /* that its steps shall have; NULL: none */
     struct agent_limits limits;
     size_t processes;
     int draws; /* its processes send pictures */

@@ -82,6 +82,7 @@ struct external_world {
 struct external_answer {
     size_t n;
     const char *obs, *present, *allowed, *reward, *terminated;
+    const char *metrics; /* NULL: it has none */
 };
 
 /* ---- external_world.c ---- */

@@ -112,6 +112,10 @@ static int take_all(const struct external_world *w, enum external_kind kind,
         rc = take(body, "reward", each * sizeof(double), &a->reward, err);
     if (rc == 0 && kind == EXTERNAL_STEP)
         rc = take(body, "terminated", each, &a->terminated, err);
+    if (rc == 0 && kind == EXTERNAL_STEP && w->spec->n_metrics > 0 &&
+        msg_get(body, "metrics") != NULL)
+        rc = take(body, "metrics", n * w->spec->n_metrics * sizeof(double), &a->metrics,
+                  err);
     return rc;
 }
 
@@ -314,6 +318,16 @@ void external_write_now(const struct external_world *w, enum external_kind kind,
     show(w, kind, x, i, copy, w->views.obs, w->views.allowed);
 }
 
+/* An infinite number counts as none. */
+static double metric_of(const struct external_answer *x, size_t metric, size_t i)
+{
+    double v = (double)NAN;
+
+    if (x->metrics != NULL)
+        memcpy(&v, x->metrics + (metric * x->n + i) * sizeof(v), sizeof(v));
+    return isfinite(v) ? v : (double)NAN;
+}
+
 void external_write_step(const struct external_world *w, const struct external_answer *x,
                          size_t i, size_t copy)
 {
@@ -322,6 +336,8 @@ void external_write_step(const struct external_world *w, const struct external_a
         w->views.reward[a][copy] = reward_of(x, a, i);
         w->views.terminated[a][copy] = x->terminated[a * x->n + i] != 0;
     }
+    for (size_t m = 0; m < w->spec->n_metrics; m++)
+        w->views.metric[m][copy] = metric_of(x, m, i);
 }
 
 void external_write_idle(const struct external_world *w, size_t copy)
@@ -338,4 +354,6 @@ void external_write_idle(const struct external_world *w, size_t copy)
         w->views.reward[a][copy] = 0;
         w->views.terminated[a][copy] = w->views.present[a][copy] = 0;
     }
+    for (size_t m = 0; m < w->spec->n_metrics; m++)
+        w->views.metric[m][copy] = (double)NAN;
 }

@@ -33,6 +33,7 @@ struct external_views {
     uint8_t *const *next_allowed;
     double *const *reward;
     uint8_t *const *terminated, *const *present;
+    double *const *metric;
 };
 
 struct external_listener { /* never called from within the calls below */

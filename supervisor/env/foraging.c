@@ -3,6 +3,7 @@
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/env_class.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -366,6 +367,28 @@ static void foraging_step(void *world, const float *const *actions, double *cons
 
 /* ---- observing ---- */
 
+static const struct env_metric *foraging_metrics(const struct env_class *class)
+{
+    static const struct env_metric metrics[] = {
+        {"food", "share of the food, by its levels, that was collected", 1}, {NULL}};
+
+    return metrics;
+}
+
+static void foraging_measure(void *world, size_t metric, double *ret)
+{
+    const struct world *w = world;
+
+    for (size_t c = 0; c < w->n_copies; c++) {
+        const struct grid g = grid_of(w, c);
+        int64_t left = 0;
+
+        for (int32_t i = 0; i < w->rows * w->cols; i++)
+            left += g.cell[i];
+        ret[c] = *g.all_food > 0 ? 1 - (double)left / *g.all_food : (double)NAN;
+    }
+}
+
 static size_t player_width(const struct params *p)
 {
     return p->observe_levels ? 3 : 2;
@@ -713,6 +736,8 @@ const struct env_ops foraging_ops = {
     .open = foraging_open,
     .reset = foraging_reset,
     .step = foraging_step,
+    .metrics = foraging_metrics,
+    .measure = foraging_measure,
     .observe = foraging_observe,
     .state_bytes = foraging_state_bytes,
     .save = foraging_save,

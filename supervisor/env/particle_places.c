@@ -131,6 +131,28 @@ void particle_reward_places(const struct particle_world *w, double *const *ret)
         memcpy(ret[a], ret[0], w->n_copies * sizeof(*ret[0]));
 }
 
+enum { DISTANCE, COLLISIONS };
+const struct env_metric particle_metrics_of_places[] = {
+    [DISTANCE] = {"distance", "mean distance of the agents from their places", 0},
+    [COLLISIONS] = PARTICLE_COLLISIONS,
+    {NULL}};
+
+void particle_measure_places(const struct particle_world *w, size_t metric, double *ret)
+{
+    if (metric == COLLISIONS) {
+        particle_count_collisions(w, ret);
+        return;
+    }
+    for (size_t c = 0; c < w->n_copies; c++) {
+        const double *left = assign(w, c);
+        double sum = 0.0;
+
+        for (size_t a = 0; a < w->n_agents; a++)
+            sum += left[a];
+        ret[c] = sum / (double)w->n_agents;
+    }
+}
+
 void particle_succeed_in_places(const struct particle_world *w, uint8_t *ret)
 {
     const struct particle_places_params *p = w->params;

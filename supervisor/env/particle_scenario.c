@@ -222,6 +222,32 @@ void particle_touch(const struct particle_world *w, size_t a, size_t b, double *
                     particle_pos(w, b, 0), particle_touch_square(w, a, b), 0.0, ret);
 }
 
+void particle_count_collisions(const struct particle_world *w, double *ret)
+{
+    double *touch = particle_scratch(w, 0);
+
+    particle_row_fill(w, ret, 0.0);
+    for (size_t a = 0; a < w->n_agents; a++)
+        for (size_t b = a + 1; b < w->n_agents; b++) {
+            if (!w->entities[a].collide || !w->entities[b].collide)
+                continue;
+            particle_touch(w, a, b, touch);
+            particle_row_add(w, ret, 1.0, touch, 1);
+        }
+}
+
+void particle_count_tags(const struct particle_world *w, size_t first_good, double *ret)
+{
+    double *touch = particle_scratch(w, 0);
+
+    particle_row_fill(w, ret, 0.0);
+    for (size_t good = first_good; good < w->n_agents; good++)
+        for (size_t a = 0; a < first_good; a++) {
+            particle_touch(w, good, a, touch);
+            particle_row_add(w, ret, 1.0, touch, 1);
+        }
+}
+
 void particle_charge_bounds(const struct particle_world *w, size_t agent, double factor,
                             double *ret)
 {

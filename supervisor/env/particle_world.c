@@ -325,6 +325,18 @@ static void particle_step(void *world, const float *const *actions, double *cons
         memcpy(terminated[a], terminated[0], w->n_copies);
 }
 
+static const struct env_metric *particle_metrics(const struct env_class *class)
+{
+    return ((const struct particle_scenario *)class->scenario)->metrics;
+}
+
+static void particle_measure(void *world, size_t metric, double *ret)
+{
+    const struct particle_world *w = world;
+
+    w->scenario->measure(w, metric, ret);
+}
+
 static void particle_observe(void *world, size_t first, size_t n, float *const *obs)
 {
     struct particle_world *w = world;
@@ -415,6 +427,8 @@ const struct env_ops particle_ops = {
     .reset = particle_reset,
     .step = particle_step,
     .limit_first = 1,
+    .metrics = particle_metrics,
+    .measure = particle_measure,
     .observe = particle_observe,
     .state_bytes = particle_state_bytes,
     .save = particle_save,

@@ -148,6 +148,10 @@ struct particle_scenario {
     void (*reward)(const struct particle_world *w, double *const *ret);
     /* ret (E) = 1 where the task is complete for all agents, else 0. NULL: never. */
     void (*succeed)(const struct particle_world *w, uint8_t *ret);
+    /* What it can measure, up to a NULL name, and number `metric` of it: ret (E), of the state
+     * after the step. Both NULL: nothing. */
+    const struct env_metric *metrics;
+    void (*measure)(const struct particle_world *w, size_t metric, double *ret);
     /* Where the agents of one copy have to be, one in each place: ret (n_agents, 2). Pictures
      * show the places as goals. NULL: there are no such places. */
     void (*places)(const struct particle_world *w, size_t copy, double *ret);
@@ -284,6 +288,15 @@ void particle_goal_dist(const struct particle_world *w, size_t entity, size_t i,
 void particle_goal_dist2(const struct particle_world *w, size_t entity, size_t i,
                          double *ret);
 void particle_touch(const struct particle_world *w, size_t a, size_t b, double *ret);
+/* For `measure`: how many pairs of agents touch, of those that collide (uses the first
+ * scratch row). */
+#define PARTICLE_COLLISIONS                                                              \
+    {                                                                                    \
+        "collisions", "pairs of agents that touch each other", 0                         \
+    }
+void particle_count_collisions(const struct particle_world *w, double *ret);
+/* The same of agents below first_good with others: hunters and their prey. */
+void particle_count_tags(const struct particle_world *w, size_t first_good, double *ret);
 /* The distance from an entity, or from goal i's landmark (uses the last two scratch
  * rows), to the nearest of `count` entities from `first` on. */
 void particle_nearest(const struct particle_world *w, size_t entity, size_t first,
@@ -324,7 +337,10 @@ struct particle_places_params {
 };
 #define PARTICLE_WITH_PLACES                                                             \
     .mpe2_only = 1, .observe = particle_observe_for_places,                              \
-    .reward = particle_reward_places, .succeed = particle_succeed_in_places
+    .reward = particle_reward_places, .succeed = particle_succeed_in_places,             \
+    .metrics = particle_metrics_of_places, .measure = particle_measure_places
+extern const struct env_metric particle_metrics_of_places[];
+void particle_measure_places(const struct particle_world *w, size_t metric, double *ret);
 /* For `build`: adds the agents of these params, and landmarks. Sizes are radii. */
 void particle_add_for_places(struct particle_world *w,
                              const struct particle_places_params *p, double agent_size,

@@ -1,3 +1,4 @@
+#include "common/config/algorithms.h"
 #include "common/config/yaml_tree.h"
 #include "common/msg/symmetry_msg.h"
 #include "supervisor/env/env_class.h"
@@ -7,6 +8,7 @@
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/toy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct env_class classes[] = {
@@ -177,6 +179,89 @@ static int check_rules(const struct env_class *class, const struct env_config *c
     return ERR_UNSUPPORTED;
 }
 
+static const struct env_metric *metrics_of(const struct env_class *class)
+{
+    return class->ops != NULL && class->ops->metrics != NULL ? class->ops->metrics(class)
+                                                             : NULL;
+}
+
+const struct env_metric *env_metrics(const char *id)
+{
+    const struct env_class *class = env_class_find(id);
+
+    return class != NULL ? metrics_of(class) : NULL;
+}
+
+static int refuse_metric(const struct env_class *class, const char *name, struct err *err)
+{
+    const struct env_metric *known = metrics_of(class);
+    const char *names[ENV_MAX_METRICS];
+    char list[256] = "";
+    size_t n = 0;
+
+    for (; known != NULL && known[n].name != NULL && n < ENV_MAX_METRICS; n++) {
+        names[n] = known[n].name;
+        (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+                       n > 0 ? ", " : "", names[n]);
+    }
+    if (n == 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                          "found '%.60s', but %s has no metrics", name, class->info.id);
+    (void)err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                     "found '%.60s', expected some of %s", name, list);
+    return yaml_add_nearest(err, name, names, n);
+}
+
+static int check_metric(const struct env_class *class, const char *name,
+                        const char *const *before, size_t n, struct err *err)
+{
+    const struct env_metric *known = metrics_of(class);
+    size_t i = 0;
+
+    if (strlen(name) > ALGORITHM_SCALAR_NAME)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                          "found '%.60s...', expected a name of at most %d characters",
+                          name, ALGORITHM_SCALAR_NAME);
+    for (size_t k = 0; k < n; k++)
+        if (strcmp(before[k], name) == 0)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                              "%s is there twice", name);
+    while (known != NULL && known[i].name != NULL && strcmp(known[i].name, name) != 0)
+        i++;
+    if (class->ops != NULL && (known == NULL || known[i].name == NULL))
+        return refuse_metric(class, name, err);
+    return 0;
+}
+
+/* Fills in the names of env.metrics. */
+static int describe_metrics(const struct env_class *class,
+                            const struct env_config *config, struct arena *arena,
+                            struct env_spec *ret, struct err *err)
+{
+    char *rest = config->metrics != NULL ? arena_strdup(arena, config->metrics) : NULL;
+    const char **names;
+
+    ret->n_metrics = 0;
+    if (rest == NULL)
+        return 0;
+    if (config->plugin != NULL)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                          "a plugin sends no metrics; expected none");
+    names = ARENA_ARRAY(arena, const char *, ENV_MAX_METRICS);
+    for (char *name; (name = strsep(&rest, " ")) != NULL;) {
+        int rc = ret->n_metrics < ENV_MAX_METRICS
+                     ? check_metric(class, name, names, ret->n_metrics, err)
+                     : err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
+                                  "more than %d", ENV_MAX_METRICS);
+
+        if (rc < 0)
+            return rc;
+        names[ret->n_metrics++] = name;
+    }
+    ret->metrics = names;
+    return 0;
+}
+
 static int describe(const struct env_class *class, const struct env_config *config,
                     struct arena *arena, const void **ret_params, struct env_spec *ret,
                     struct err *err)
@@ -203,7 +288,7 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
     if (rc == 0 && config->teams == ENV_TEAMS_ALL)
         for (size_t a = 0; a < ret->n_agents; a++)
             memcpy(ret->agents[a].team, "team", sizeof("team"));
-    return rc;
+    return rc == 0 ? describe_metrics(class, config, arena, ret, err) : rc;
 }
 
 int env_check_drawable(const struct env_config *config, struct err *err)

@@ -33,7 +33,17 @@ static void reward(const struct particle_world *w, double *const *ret)
     particle_row_scale(w, ret[AGENT], -1.0);
 }
 
+static const struct env_metric metrics[] = {
+    {"distance", "the agent's distance from the landmark", 0}, {NULL}};
+
+static void measure(const struct particle_world *w, size_t metric, double *ret)
+{
+    particle_nearest(w, AGENT, LANDMARK, 1, ret);
+}
+
 const struct particle_scenario particle_simple = {
+    .metrics = metrics,
+    .measure = measure,
     .build = build,
     .observe = observe,
     .symmetry = symmetry,

@@ -77,7 +77,16 @@ static void reward(const struct particle_world *w, double *const *ret)
 
 static const struct particle_goal goals[] = {{"goal", AGENT}};
 
+static const struct env_metric metrics[] = {PARTICLE_COLLISIONS, {NULL}};
+
+static void measure(const struct particle_world *w, size_t metric, double *ret)
+{
+    particle_count_collisions(w, ret);
+}
+
 const struct particle_scenario particle_simple_push = {
+    .metrics = metrics,
+    .measure = measure,
     .goals = goals,
     .build = build,
     .observe = observe,

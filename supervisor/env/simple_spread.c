@@ -131,7 +131,31 @@ static void reward(const struct particle_world *w, double *const *ret)
         particle_reward_mix(w, ret, team, p->local_ratio);
 }
 
+enum { OCCUPIED, COLLISIONS };
+static const struct env_metric metrics[] = {
+    [OCCUPIED] = {"occupied", "landmarks with an agent nearer than 0.1", 0},
+    [COLLISIONS] = PARTICLE_COLLISIONS,
+    {NULL}};
+
+static void measure(const struct particle_world *w, size_t metric, double *ret)
+{
+    double *least = particle_scratch(w, 1);
+
+    if (metric == COLLISIONS) {
+        particle_count_collisions(w, ret);
+        return;
+    }
+    particle_row_fill(w, ret, 0.0);
+    for (size_t l = 0; l < w->n_landmarks; l++) {
+        particle_nearest(w, w->n_agents + l, 0, w->n_agents, least);
+        for (size_t c = 0; c < w->n_copies; c++)
+            ret[c] += least[c] < COVERED;
+    }
+}
+
 const struct particle_scenario particle_simple_spread = {
+    .metrics = metrics,
+    .measure = measure,
     .build = build,
     .observe = observe,
     .symmetry = symmetry,

@@ -139,7 +139,24 @@ static void succeed(const struct particle_world *w, uint8_t *ret)
     }
 }
 
+enum { TAGS, COLLISIONS };
+static const struct env_metric metrics[] = {
+    [TAGS] = {"tags", "pairs of an adversary and an agent that touch each other", 0},
+    [COLLISIONS] = PARTICLE_COLLISIONS,
+    {NULL}};
+
+static void measure(const struct particle_world *w, size_t metric, double *ret)
+{
+    if (metric == TAGS)
+        particle_count_tags(w, (size_t)((const struct params *)w->params)->adversaries,
+                            ret);
+    else
+        particle_count_collisions(w, ret);
+}
+
 const struct particle_scenario particle_simple_tag = {
+    .metrics = metrics,
+    .measure = measure,
     .build = build,
     .reset = reset,
     .observe = observe,

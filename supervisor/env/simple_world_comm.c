@@ -286,7 +286,38 @@ static void reward(const struct particle_world *w, double *const *ret)
         reward_hunter(w, a, ret[a]);
 }
 
+enum { TAGS, FOOD, COLLISIONS };
+static const struct env_metric metrics[] = {
+    [TAGS] = {"tags", "pairs of an adversary and an agent that touch each other", 0},
+    [FOOD] = {"food", "pairs of an agent and food that touch each other", 0},
+    [COLLISIONS] = PARTICLE_COLLISIONS,
+    {NULL}};
+
+static void count_food(const struct particle_world *w, double *ret)
+{
+    double *touch = particle_scratch(w, 0);
+
+    particle_row_fill(w, ret, 0.0);
+    for (size_t good = first_good(w); good < w->n_agents; good++)
+        for (size_t f = first_food(w); f < first_forest(w); f++) {
+            particle_touch(w, good, f, touch);
+            particle_row_add(w, ret, 1.0, touch, 1);
+        }
+}
+
+static void measure(const struct particle_world *w, size_t metric, double *ret)
+{
+    if (metric == TAGS)
+        particle_count_tags(w, first_good(w), ret);
+    else if (metric == FOOD)
+        count_food(w, ret);
+    else
+        particle_count_collisions(w, ret);
+}
+
 const struct particle_scenario particle_simple_world_comm = {
+    .metrics = metrics,
+    .measure = measure,
     .build = build,
     .reset = reset,
     .survey = survey,

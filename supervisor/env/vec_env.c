@@ -26,6 +26,34 @@ static const size_t MAX_BYTES = (size_t)2 << 30;
 DEFINE_PER_AGENT(vec_env_doubles, double)
 DEFINE_PER_AGENT(vec_env_bytes, uint8_t)
 
+double **vec_env_metric_rows(struct vec_env *v)
+{
+    double **rows = ARENA_ARRAY(&v->arena, double *, v->spec.n_metrics);
+
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        rows[m] = ARENA_ARRAY(&v->arena, double, v->n_copies);
+    return rows;
+}
+
+static void allocate_metrics(struct vec_env *v)
+{
+    v->metric = vec_env_metric_rows(v);
+    v->metric_sum = vec_env_metric_rows(v);
+    v->metric_count = vec_env_metric_rows(v);
+    v->episode_metric = vec_env_metric_rows(v);
+    v->measures = ARENA_ARRAY(&v->arena, size_t, v->spec.n_metrics);
+    v->at_end = ARENA_ARRAY(&v->arena, uint8_t, v->spec.n_metrics);
+    for (size_t m = 0; v->class->ops != NULL && m < v->spec.n_metrics; m++) {
+        const struct env_metric *known = env_metrics(v->class->info.id);
+        size_t i = 0;
+
+        while (strcmp(known[i].name, v->spec.metrics[m]) != 0)
+            i++;
+        v->measures[m] = i;
+        v->at_end[m] = known[i].at_end != 0;
+    }
+}
+
 static uint8_t **masks(struct vec_env *v)
 {
     uint8_t **rows = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
@@ -107,6 +135,7 @@ static void allocate(struct vec_env *v)
     v->skipped = ARENA_ARRAY(arena, uint8_t, n);
     v->episode_return = vec_env_doubles(v, n);
     v->episode_length = ARENA_ARRAY(arena, uint64_t, n);
+    allocate_metrics(v);
 }
 
 static void make_keys(struct vec_env *v, uint64_t seed)
@@ -227,6 +256,8 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->left[a][copy] = 0;
         v->total_return[a][copy] = 0.0;
     }
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        v->metric_sum[m][copy] = v->metric_count[m][copy] = 0.0;
     if (v->external_world != NULL)
         vec_env_external_reset(v, copy, &e);
     else
@@ -381,8 +412,27 @@ static void end_copies(size_t n, uint64_t limit, const uint8_t *restrict waiting
     }
 }
 
+/* Adds what the step has of each metric to the episodes that it is part of. */
+static void count_metrics(struct vec_env *v)
+{
+    for (size_t m = 0; m < v->spec.n_metrics; m++) {
+        double *sum = v->metric_sum[m], *count = v->metric_count[m];
+
+        for (size_t c = 0; c < v->n_copies; c++) {
+            const double x = v->metric[m][c];
+
+            if (!isnan(x) && !v->waiting[c] && !v->discarded[c]) {
+                sum[c] = v->at_end[m] ? x : sum[c] + x;
+                count[c] = v->at_end[m] ? 1.0 : count[c] + 1.0;
+            }
+            v->episode_metric[m][c] = count[c] > 0 ? sum[c] / count[c] : (double)NAN;
+        }
+    }
+}
+
 void vec_env_end_copies(struct vec_env *v)
 {
+    count_metrics(v);
     end_copies(v->n_copies, step_limit(v), v->waiting, v->discarded, v->time, v->first,
                v->ended, v->truncated);
     memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
@@ -489,6 +539,7 @@ static void fill_results(const struct vec_env *v, struct env_step *ret)
         .skipped = v->skipped,
         .episode_return = (const double *const *)v->episode_return,
         .episode_length = v->episode_length,
+        .episode_metric = (const double *const *)v->episode_metric,
     };
 }
 
@@ -515,6 +566,8 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memset(v->terminated[a], 0, v->n_copies);
     v->class->ops->step(v->world, actions, v->own, v->terminated);
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        v->class->ops->measure(v->world, v->measures[m], v->metric[m]);
     put_limit_first(v);
     v->next_obs = other_buffer(v, v->obs);
     v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);

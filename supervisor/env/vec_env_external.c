@@ -122,6 +122,10 @@ static void copy_row(struct vec_env *v, struct vec_env_counts *to,
         memcpy(to->left[a], from->left[a], n);
         memcpy(to->total_return[a], from->total_return[a], n * sizeof(double));
     }
+    for (size_t m = 0; m < v->spec.n_metrics; m++) {
+        memcpy(to->metric_sum[m], from->metric_sum[m], n * sizeof(double));
+        memcpy(to->metric_count[m], from->metric_count[m], n * sizeof(double));
+    }
 }
 
 static struct vec_env_counts counts_of(const struct vec_env *v)
@@ -130,7 +134,9 @@ static struct vec_env_counts counts_of(const struct vec_env *v)
                                    .time = v->time,
                                    .waiting = v->waiting,
                                    .left = v->left,
-                                   .total_return = v->total_return};
+                                   .total_return = v->total_return,
+                                   .metric_sum = v->metric_sum,
+                                   .metric_count = v->metric_count};
 }
 
 static void note_counts(struct vec_env *v)
@@ -223,7 +229,8 @@ static int check_message(const struct vec_env *v, struct err *err)
 {
     const size_t processes = v->external.processes;
     const size_t copies = (v->n_copies + processes - 1) / processes;
-    size_t bytes = 4096, asked = 4096 + copies * sizeof(uint32_t);
+    size_t bytes = 4096 + copies * v->spec.n_metrics * sizeof(double),
+           asked = 4096 + copies * sizeof(uint32_t);
 
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         const size_t width = (size_t)v->spec.agents[a].space.width;
@@ -260,14 +267,17 @@ int vec_env_external_open(struct vec_env *v, const struct env_config *config,
                                 .time = ARENA_ARRAY(&v->arena, uint64_t, v->n_copies),
                                 .waiting = ARENA_ARRAY(&v->arena, uint8_t, v->n_copies),
                                 .left = vec_env_bytes(v, v->n_copies),
-                                .total_return = vec_env_doubles(v, v->n_copies)};
+                                .total_return = vec_env_doubles(v, v->n_copies),
+                                .metric_sum = vec_env_metric_rows(v),
+                                .metric_count = vec_env_metric_rows(v)};
     views = (struct external_views){.obs = v->obs,
                                     .allowed = v->allowed,
                                     .next_obs = v->next_obs,
                                     .next_allowed = v->next_allowed,
                                     .reward = v->own,
                                     .terminated = v->terminated,
-                                    .present = v->present};
+                                    .present = v->present,
+                                    .metric = v->metric};
     v->external_world =
         external_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
     return 0;

@@ -14,6 +14,7 @@ struct vec_env_counts {
     uint64_t *episode, *time;
     uint8_t *waiting, **left;
     double **total_return;
+    double **metric_sum, **metric_count;
 };
 
 struct vec_env {
@@ -35,6 +36,8 @@ struct vec_env {
     uint8_t *waiting;      /* (E): no episode yet, or (evaluation) none after the last */
     uint8_t **left;        /* [A] (E): enum leaving */
     double **total_return; /* [A] (E) */
+    /* [M] (E): sum of a metric's values in the episode, and their number */
+    double **metric_sum, **metric_count;
 
     /* A world in this process writes its observations alternately into two buffers. After
      * a step in which no episode ended, obs and next_obs are the same buffer. */
@@ -50,6 +53,11 @@ struct vec_env {
     uint8_t *truncated, *first, *ended, *discarded, *skipped;
     double **episode_return;
     uint64_t *episode_length;
+    double **metric;         /* [M] (E): in the step; NaN: none */
+    double **episode_metric; /* [M] (E) */
+    /* [M] numbers of the metrics in the world's list, and whether only the last counts */
+    size_t *measures;
+    uint8_t *at_end;
 
     /* Used only with an external world. */
     struct env_host *host;
@@ -66,6 +74,8 @@ struct vec_env {
 /* Arrays of n for each agent, in the arena. */
 double **vec_env_doubles(struct vec_env *v, size_t n);
 uint8_t **vec_env_bytes(struct vec_env *v, size_t n);
+/* Arrays of E for each metric. */
+double **vec_env_metric_rows(struct vec_env *v);
 
 /* Begins an episode, but does not write its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);

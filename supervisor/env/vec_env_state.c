@@ -1,12 +1,15 @@
 /* Saves the state of a vec_env as a flat block, and loads it. */
+#include "common/wire/crc32c.h"
 #include "supervisor/env/vec_env_internal.h"
 
 #include <string.h>
 
-/* Header; episode, time (E) u64; returns (A, E) f64; waiting (E), left (A, E) u8; then
- * the world's own state. */
+/* Header; metrics: their number M and a checksum of their names, u64, then sums and counts
+ * (M, E) f64 of the running episodes; episode, time (E) u64; returns (A, E) f64; waiting (E),
+ * left (A, E) u8; then the world's own state. Without env.metrics, nothing is there for them,
+ * and the version is 1. */
 
-enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1 };
+enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1, METRICS_VERSION = 2 };
 
 struct state_header {
     uint32_t magic, version;
@@ -15,7 +18,19 @@ struct state_header {
     char id[64];
 };
 
-/* The size of the block without the world's own part. */
+struct state_metrics {
+    uint64_t n, names;
+};
+
+/* The size of the part of n metrics. */
+static size_t metrics_bytes(const struct vec_env *v, uint64_t n)
+{
+    return n > 0 ? sizeof(struct state_metrics) +
+                       2 * (size_t)n * v->n_copies * sizeof(double)
+                 : 0;
+}
+
+/* The size of the block without the metrics and the world's own part. */
 static size_t shared_bytes(const struct vec_env *v)
 {
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
@@ -24,17 +39,27 @@ static size_t shared_bytes(const struct vec_env *v)
            n_agents * n * sizeof(double) + n * (1 + n_agents);
 }
 
+static uint64_t sum_of_names(const struct vec_env *v)
+{
+    uint32_t sum = 0;
+
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        sum = crc32c_extend(sum, v->spec.metrics[m], strlen(v->spec.metrics[m]) + 1);
+    return sum;
+}
+
 size_t vec_env_state_bytes(const struct vec_env *v)
 {
-    return shared_bytes(v) + (v->external_world != NULL
-                                  ? external_world_state_bytes(v->external_world)
-                                  : v->class->ops->state_bytes(v->world));
+    return shared_bytes(v) + metrics_bytes(v, v->spec.n_metrics) +
+           (v->external_world != NULL ? external_world_state_bytes(v->external_world)
+                                      : v->class->ops->state_bytes(v->world));
 }
 
 static struct state_header expected_header(const struct vec_env *v)
 {
     struct state_header h = {.magic = STATE_MAGIC,
-                             .version = STATE_VERSION,
+                             .version =
+                                 v->spec.n_metrics > 0 ? METRICS_VERSION : STATE_VERSION,
                              .len_bytes = vec_env_state_bytes(v),
                              .copies = v->n_copies,
                              .agents = v->spec.n_agents};
@@ -49,11 +74,25 @@ static char *put(char *to, const void *from, size_t n)
     return to + n;
 }
 
+static char *put_metrics(const struct vec_env *v, char *to)
+{
+    const struct state_metrics head = {v->spec.n_metrics, sum_of_names(v)};
+
+    if (v->spec.n_metrics == 0)
+        return to;
+    to = put(to, &head, sizeof(head));
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        to = put(to, v->metric_sum[m], v->n_copies * sizeof(double));
+    for (size_t m = 0; m < v->spec.n_metrics; m++)
+        to = put(to, v->metric_count[m], v->n_copies * sizeof(double));
+    return to;
+}
+
 void vec_env_state_save(const struct vec_env *v, void *dst)
 {
     struct state_header h = expected_header(v);
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
-    char *p = put(dst, &h, sizeof(h));
+    char *p = put_metrics(v, put(dst, &h, sizeof(h)));
 
     p = put(p, v->episode, n * sizeof(uint64_t));
     p = put(p, v->time, n * sizeof(uint64_t));
@@ -99,8 +138,45 @@ static int is_same_id(const struct vec_env *v, const struct state_header *h,
            strcmp(base_of(h->id), base_of(want->id)) == 0;
 }
 
+/* The size of the metrics' part of a block; 0: it has none. */
+static size_t find_metrics(const struct vec_env *v, const void *src, size_t len,
+                           struct state_metrics *ret)
+{
+    const size_t at = sizeof(struct state_header);
+    struct state_header h;
+
+    *ret = (struct state_metrics){0};
+    if (len < at + sizeof(*ret))
+        return 0;
+    memcpy(&h, src, sizeof(h));
+    if (h.version != METRICS_VERSION)
+        return 0;
+    memcpy(ret, (const char *)src + at, sizeof(*ret));
+    return ret->n <= ENV_MAX_METRICS ? metrics_bytes(v, ret->n) : 0;
+}
+
+/* A run that is resumed with --anyway may ask for other metrics. The episodes under way then count from
+ * here on. */
+static void get_metrics(struct vec_env *v, const char *from,
+                        const struct state_metrics *is)
+{
+    const int same = is->n == v->spec.n_metrics && is->names == sum_of_names(v);
+
+    for (size_t m = 0; m < v->spec.n_metrics; m++) {
+        const size_t row = v->n_copies * sizeof(double);
+
+        memset(v->metric_sum[m], 0, row);
+        memset(v->metric_count[m], 0, row);
+        if (!same)
+            continue;
+        memcpy(v->metric_sum[m], from + m * row, row);
+        memcpy(v->metric_count[m], from + (is->n + m) * row, row);
+    }
+}
+
+/* metrics: the size of their part. */
 static int check_header(const struct vec_env *v, const void *src, size_t len,
-                        struct err *err)
+                        size_t metrics, struct err *err)
 {
     struct state_header want = expected_header(v), h;
 
@@ -109,17 +185,20 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
     memcpy(&h, src, sizeof(h));
     if (h.magic != want.magic)
         return err_set(err, ERR_CORRUPT, "environment state: wrong magic number");
-    if (h.version != want.version)
+    if (h.version != STATE_VERSION && (h.version != METRICS_VERSION || metrics == 0))
         return err_set(err, ERR_UNSUPPORTED,
                        "environment state: version %u, this build reads %u", h.version,
-                       want.version);
+                       METRICS_VERSION);
+    want.len_bytes += metrics;
+    want.len_bytes -= metrics_bytes(v, v->spec.n_metrics);
     if (!is_same_id(v, &h, &want) || h.copies != want.copies || h.agents != want.agents)
         return err_set(err, ERR_SHAPE,
                        "environment state: %llu copies of %.63s with %llu agents, "
                        "expected %zu of %s with %zu",
                        (unsigned long long)h.copies, h.id, (unsigned long long)h.agents,
                        v->n_copies, v->spec.id, v->spec.n_agents);
-    if (v->external_world != NULL && h.len_bytes == len && len >= shared_bytes(v))
+    if (v->external_world != NULL && h.len_bytes == len &&
+        len >= shared_bytes(v) + metrics)
         return 0;
     if (v->external_world != NULL || h.len_bytes != want.len_bytes ||
         len != want.len_bytes)
@@ -143,16 +222,21 @@ static void begin_lost(struct vec_env *v)
 int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct err *err)
 {
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
+    struct state_metrics is;
+    const size_t metrics = find_metrics(v, src, len, &is);
+    const size_t before = shared_bytes(v) + metrics;
     const char *p = (const char *)src + sizeof(struct state_header);
-    const char *own = (const char *)src + shared_bytes(v);
-    int rc = check_header(v, src, len, err);
+    const char *own = (const char *)src + before;
+    int rc = check_header(v, src, len, metrics, err);
 
     if (rc == 0)
         rc = v->external_world != NULL
-                 ? external_world_load(v->external_world, own, len - shared_bytes(v), err)
+                 ? external_world_load(v->external_world, own, len - before, err)
                  : v->class->ops->load(v->world, own, err);
     if (rc < 0)
         return rc;
+    get_metrics(v, p + sizeof(is), &is);
+    p += metrics;
     p = get(v->episode, p, n * sizeof(uint64_t));
     p = get(v->time, p, n * sizeof(uint64_t));
     for (size_t a = 0; a < n_agents; a++)

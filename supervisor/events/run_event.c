@@ -253,6 +253,9 @@ static void add_metrics(struct pairs *p, const struct run_event *e)
             add_number(p, arena_join(&p->arena, "eval/return/", e->evaluation.agents[i]),
                        result->return_mean[i]);
         add_number(p, "eval/episode_length", result->length_mean);
+        for (size_t i = 0; i < result->n_metrics; i++)
+            add_number(p, arena_join(&p->arena, "eval/metric/", result->metrics[i]),
+                       result->metric_mean[i]);
     }
 }
 
@@ -273,10 +276,11 @@ enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
 static struct pairs pairs_of(const struct run_event *e, enum head head)
 {
     const struct kind *kind = &kinds[e->kind];
-    const size_t n_metrics = e->kind == RUN_EVENT_ROW ? e->row->n
-                             : e->kind == RUN_EVENT_EVALUATION
-                                 ? e->evaluation.result->n_agents
-                                 : 0;
+    const size_t n_metrics =
+        e->kind == RUN_EVENT_ROW ? e->row->n
+        : e->kind == RUN_EVENT_EVALUATION
+            ? e->evaluation.result->n_agents + e->evaluation.result->n_metrics
+            : 0;
     struct pairs p = {0};
 
     p.pair = ARENA_ARRAY(&p.arena, struct pair,

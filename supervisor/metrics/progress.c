@@ -232,6 +232,14 @@ double progress_value_at(const struct progress *p, size_t column, uint64_t step)
     return v;
 }
 
+double progress_newest(const struct progress *p, size_t column)
+{
+    for (size_t r = p->n_rows; r-- > 0;)
+        if (!isnan(progress_value(p, r, column)))
+            return progress_value(p, r, column);
+    return (double)NAN;
+}
+
 static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
 
 /* The first column with that prefix that has a value in these rows. */

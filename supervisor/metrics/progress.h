@@ -31,6 +31,8 @@ double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
 /* The newest value of a column at or before that step; NaN: there is none. */
 double progress_value_at(const struct progress *p, size_t column, uint64_t step);
+/* The newest value of a column; NaN: there is none. */
+double progress_newest(const struct progress *p, size_t column);
 /* The column that measures best how well a team does: the first column of a team's
  * return in evaluations that has a value in the first `rows` rows, or else the first
  * such column of a return in training. progress_n_columns: there is none. */

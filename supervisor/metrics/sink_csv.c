@@ -23,9 +23,9 @@ struct csv_sink {
     uint64_t newest; /* step of the newest row that this sink wrote; 0: none */
     char **column;   /* [n] behind those of `head` */
     size_t n, room;
-    int is_closed;  /* it gets no more columns */
+    int is_closed;  /* it gets no more columns of scalars */
     size_t *series; /* [n] index of each column in rows of n_mapped series; NO_SERIES */
-    size_t n_mapped;
+    size_t n_mapped, n_found; /* found: of these */
 };
 #define NO_SERIES SIZE_MAX
 
@@ -98,19 +98,36 @@ int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics 
 
 /* ---- continuing a file ---- */
 
-/* Whether a name can be that of a column which a run gets later: train/<process>/<scalar>. */
-static int is_scalar(const char *name)
+static int is_env_metric(const char *name)
+{
+    return text_after(name, "rollout/metric/") != NULL ||
+           text_after(name, "eval/metric/") != NULL;
+}
+
+/* Whether a name can be that of a column which a run gets later, train/<process>/<scalar>, or
+ * had before it was given other metrics. */
+static int is_of_a_run(const char *name)
 {
     const char *process = text_after(name, "train/");
     const char *scalar = process != NULL ? strchr(process, '/') : NULL;
 
-    return scalar != NULL && scalar > process &&
-           algorithm_scalar_is_name(scalar + 1, strlen(scalar + 1));
+    return is_env_metric(name) ||
+           (scalar != NULL && scalar > process &&
+            algorithm_scalar_is_name(scalar + 1, strlen(scalar + 1)));
+}
+
+/* Whether a declared scalar is among these fixed columns. */
+static int has_scalar(const struct metrics *m, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        if (!is_env_metric(metrics_name(m, i)))
+            return 1;
+    return 0;
 }
 
 /* Takes the columns of a first line. The columns of older builds come first in all files; those
- * behind them are fixed, in their order, or scalars. Returns 0 if the line is none of this
- * run's. */
+ * behind them are fixed, in their order, or others that a run may have. Returns 0 if the line is
+ * none of this run's. */
 static int take_columns(struct csv_sink *s, const struct metrics *m, char *line)
 {
     const size_t older = metrics_older_count(m), fixed = metrics_fixed_count(m);
@@ -128,15 +145,15 @@ static int take_columns(struct csv_sink *s, const struct metrics *m, char *line)
 
         while (i < fixed && strcmp(metrics_name(m, i), name) != 0)
             i++;
-        if (i == fixed && (next < older || !is_scalar(name)))
+        if (i == fixed && (next < older || !is_of_a_run(name)))
             return 0;
         if (i < fixed && (i < older ? i != next : next < older))
             return 0;
-        s->is_closed |= i < fixed && i != next;
+        s->is_closed |= i < fixed && has_scalar(m, next, i);
         next = i < fixed ? i + 1 : next;
         add_column(s, name);
     }
-    s->is_closed |= next < fixed || metrics_is_older(m);
+    s->is_closed |= has_scalar(m, next, fixed) || metrics_is_older(m);
     return next >= older;
 }
 
@@ -269,20 +286,23 @@ static void map_columns(struct csv_sink *s, const struct metrics_row *row)
         likely = k < row->n ? k + 1 : likely;
     }
     s->n_mapped = row->n;
+    s->n_found = 0;
+    for (size_t i = 0; i < s->n; i++)
+        s->n_found += s->series[i] != NO_SERIES;
 }
 
-/* Lists the series without a column that have a value, from the fixed ones on; free(). */
+/* Lists the series without a column that have a value and may get one; free(). */
 static size_t *find_new(struct csv_sink *s, const struct metrics_row *row, size_t *ret_n)
 {
     uint8_t *has_column = xcalloc(row->n + 1, 1);
     size_t *list = xcalloc(row->n + 1, sizeof(*list)), n = 0;
 
-    map_columns(s, row);
     for (size_t i = 0; i < s->n; i++)
         if (s->series[i] != NO_SERIES)
             has_column[s->series[i]] = 1;
-    for (size_t i = row->n_fixed; i < row->n; i++)
-        if (!has_column[i] && !isnan(row->values[i]))
+    for (size_t i = 0; i < row->n; i++)
+        if (!has_column[i] && !isnan(row->values[i]) &&
+            (is_env_metric(row->names[i]) || (!s->is_closed && i >= row->n_fixed)))
             list[n++] = i;
     free(has_column);
     *ret_n = n;
@@ -361,7 +381,8 @@ int csv_sink_write(struct csv_sink *s, const struct metrics_row *row, struct err
 
     if (row->env_steps == s->newest && s->newest != 0)
         return 0;
-    if (!s->is_closed && row->n > row->n_fixed) {
+    map_columns(s, row);
+    if (s->n_found < row->n) {
         size_t n, *list = find_new(s, row, &n);
 
         rc = n > 0 ? add_columns(s, row, list, n, err) : 0;

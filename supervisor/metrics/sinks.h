@@ -18,9 +18,10 @@
  *          with the first row in which it has a value: the file is replaced, in one step, by
  *          one with the column, which is empty in the rows before. So a file has the same
  *          bytes however often its run was resumed.
- *          A resumed file keeps the columns that it has. If it lacks a fixed one, or an older
- *          build began the run (metrics_is_older), it gets no others either: what has no
- *          column goes to the event files alone. */
+ *          A resumed file keeps the columns that it has. If it lacks one of a declared scalar,
+ *          or an older build began the run (metrics_is_older), it gets none of scalars:
+ *          what has no column goes to the event files alone. A run resumed with --anyway may ask for other
+ *          metrics of the environment; these get columns. */
 struct csv_sink; /* opaque */
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err);

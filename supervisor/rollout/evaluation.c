@@ -30,6 +30,8 @@ struct evaluation {
     double *returns;   /* (episodes, A) */
     uint64_t *lengths; /* (episodes); 0: the episode was skipped, because it failed */
     double *mean, *std, *se;
+    double *metrics;     /* (episodes, M) */
+    double *metric_mean; /* [M] */
 };
 
 static int play_step(struct evaluation *e, struct err *err);
@@ -60,6 +62,19 @@ static void reduce_agent(struct evaluation *e, size_t agent, uint64_t played)
     e->se[agent] = e->std[agent] / sqrt(n);
 }
 
+static void reduce_metric(struct evaluation *e, size_t metric, uint64_t played)
+{
+    double sum = 0, n = 0;
+
+    for (uint64_t k = 0; k < played; k++) {
+        const double x = e->metrics[k * e->spec->n_metrics + metric];
+
+        sum += isnan(x) ? 0 : x;
+        n += !isnan(x);
+    }
+    e->metric_mean[metric] = n > 0 ? sum / n : (double)NAN;
+}
+
 /* Moves the results of the episodes that were played to the front; returns their number. */
 static uint64_t drop_skipped(struct evaluation *e)
 {
@@ -71,6 +86,8 @@ static uint64_t drop_skipped(struct evaluation *e)
             continue;
         memmove(e->returns + n * n_agents, e->returns + k * n_agents,
                 n_agents * sizeof(*e->returns));
+        memmove(e->metrics + n * e->spec->n_metrics, e->metrics + k * e->spec->n_metrics,
+                e->spec->n_metrics * sizeof(*e->metrics));
         e->lengths[n++] = e->lengths[k];
     }
     return n;
@@ -88,6 +105,8 @@ static int report(struct evaluation *e, struct err *err)
                        e->args.episodes);
     for (size_t a = 0; a < e->spec->n_agents; a++)
         reduce_agent(e, a, played);
+    for (size_t m = 0; m < e->spec->n_metrics; m++)
+        reduce_metric(e, m, played);
     for (uint64_t k = 0; k < played; k++)
         lengths += (double)e->lengths[k];
     e->args.on_done(e->args.ctx, &(struct evaluation_result){
@@ -97,6 +116,9 @@ static int report(struct evaluation *e, struct err *err)
                                      .return_std = e->std,
                                      .return_se = e->se,
                                      .length_mean = lengths / (double)played,
+                                     .n_metrics = e->spec->n_metrics,
+                                     .metrics = e->spec->metrics,
+                                     .metric_mean = e->metric_mean,
                                      .episode_returns = e->returns,
                                  });
     return 0;
@@ -129,6 +151,8 @@ static void keep_result(struct evaluation *e, const struct env_step *step, size_
 
     for (size_t a = 0; a < e->spec->n_agents; a++)
         e->returns[k * e->spec->n_agents + a] = step->episode_return[a][copy];
+    for (size_t m = 0; m < e->spec->n_metrics; m++)
+        e->metrics[k * e->spec->n_metrics + m] = step->episode_metric[m][copy];
     e->lengths[k] = step->episode_length[copy];
     e->finished++;
 }
@@ -282,6 +306,8 @@ static void allocate(struct evaluation *e)
     e->ended = xcalloc(e->copies, sizeof(*e->ended));
     e->returns = xcalloc(e->args.episodes * n, sizeof(*e->returns));
     e->lengths = xcalloc(e->args.episodes, sizeof(*e->lengths));
+    e->metrics = xcalloc(e->args.episodes * e->spec->n_metrics + 1, sizeof(*e->metrics));
+    e->metric_mean = xcalloc(e->spec->n_metrics + 1, sizeof(*e->metric_mean));
     e->mean = xcalloc(n, sizeof(*e->mean));
     e->std = xcalloc(n, sizeof(*e->std));
     e->se = xcalloc(n, sizeof(*e->se));
@@ -329,6 +355,8 @@ void evaluation_free(struct evaluation *e)
     free(e->ended);
     free(e->returns);
     free(e->lengths);
+    free(e->metrics);
+    free(e->metric_mean);
     free(e->mean);
     free(e->std);
     free(e->se);

@@ -31,6 +31,10 @@ struct
     const double *return_std;  /* [A] sample deviation (n - 1); 0 if n is 1 */
     const double *return_se;   /* [A] std / sqrt(n) */
     double length_mean;
+    size_t n_metrics;           /* of env.metrics */
+    const char *const *metrics; /* [n_metrics] their names */
+    const double
+        *metric_mean; /* [n_metrics] over episodes that have a value; NaN: none */
     const double *episode_returns; /* (episodes, A) */
 };
 

@@ -88,7 +88,10 @@ static void count_episodes(struct rollout *r, const struct env_step *step)
             continue;
         for (size_t a = 0; a < r->n_agents; a++)
             r->returns[a] = step->episode_return[a][e];
-        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e], NULL);
+        for (size_t m = 0; m < r->spec->n_metrics; m++)
+            r->env_metrics[m] = step->episode_metric[m][e];
+        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e],
+                            r->env_metrics);
         r->episodes++;
     }
 }
@@ -357,7 +360,7 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
     if (r->over)
         return;
     metrics_add_evaluation(r->args.metrics, result->return_mean, result->length_mean,
-                           NULL);
+                           result->metric_mean);
     if (r->args.callbacks.on_evaluation != NULL)
         r->args.callbacks.on_evaluation(r->args.callbacks.ctx, result);
     rollout_resume(r);
@@ -612,6 +615,7 @@ int rollout_new(struct rollout **ret, const struct rollout_args *args, struct er
     r->sharing_groups = xcalloc(r->sharing.n_groups + 1, sizeof(*r->sharing_groups));
     r->names = xcalloc(r->n_agents, sizeof(*r->names));
     r->returns = xcalloc(r->n_agents, sizeof(*r->returns));
+    r->env_metrics = xcalloc(r->spec->n_metrics + 1, sizeof(*r->env_metrics));
     r->descriptions = xcalloc(r->n_agents, sizeof(*r->descriptions));
     for (size_t a = 0; a < r->n_agents; a++)
         r->names[a] = r->spec->agents[a].name;
@@ -645,6 +649,7 @@ void rollout_free(struct rollout *r)
     free(r->cores);
     free(r->names);
     free(r->returns);
+    free(r->env_metrics);
     episodes_free(r->episode_rows);
     free(r->ended);
     free(r);

@@ -70,6 +70,7 @@ struct rollout {
     struct serving *serving;          /* NULL: the run has an environment */
     struct serving *looking;          /* NULL: it has none */
     double *returns;                  /* [A] scratch */
+    double *env_metrics;              /* [M] scratch */
 
     struct episodes *episode_rows; /* NULL: no source needs them */
     uint8_t *ended;                /* (E) scratch: the copies whose episode is over */

@@ -306,6 +306,7 @@ int training_metrics(struct metrics **ret, const struct run_config *c,
     *ret = metrics_new(names, teams, spec->n_agents, central, uv_hrtime());
     for (size_t g = 0; g < sharing.n_groups; g++)
         metrics_add_process(*ret, sharing.groups[g].ps);
+    metrics_declare_env(*ret, spec->metrics, spec->n_metrics);
     declare_scalars(*ret, c, spec, &sharing, central);
     sharing_done(&sharing);
     free(names);

@@ -82,7 +82,8 @@ struct training {
     /* The run's parts, in the order in which training.c creates them; NULL: not yet. */
     struct journal *journal;
     struct vec_env *env;
-    int draws_env; /* evaluations of an external environment are drawn */
+    int draws_env;        /* evaluations of an external environment are drawn */
+    int metrics_are_seen; /* whether env.metrics come was looked at */
     struct metrics *metrics;
     struct store *store;
     struct agent_specs specs;

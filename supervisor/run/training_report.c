@@ -181,6 +181,30 @@ void training_refresh(struct training *t)
             t->args->observers[i].on_tick(t->args->observers[i].ctx, t);
 }
 
+/* Says once which of env.metrics no episode has had, after the first row with episodes: of an
+ * external environment, only playing shows what its infos hold. */
+static void report_missing(struct training *t, const struct metrics_row *row)
+{
+    const struct env_spec *spec = vec_env_spec(t->env);
+    int has_episodes = 0;
+
+    for (size_t i = 0; i < row->n_fixed && !has_episodes; i++)
+        has_episodes = strcmp(row->names[i], "rollout/episode_length") == 0 &&
+                       !isnan(row->values[i]);
+    if (!has_episodes || t->metrics_are_seen)
+        return;
+    t->metrics_are_seen = 1;
+    for (size_t i = 0; i < row->n_fixed; i++) {
+        const char *name = text_after(row->names[i], "rollout/metric/");
+
+        if (name != NULL && isnan(row->values[i]))
+            training_log_error(t,
+                               "env.metrics: no episode so far had '%s': the infos of %s "
+                               "have no such number",
+                               name, spec->id);
+    }
+}
+
 int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
 {
     struct training *t = ctx;
@@ -200,6 +224,7 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
         t->result->team_return_mean = sum / teams;
     if (t->args->replay != NULL)
         return training_event_at(t, &e, err);
+    report_missing(t, row);
     rc = csv_sink_write(t->csv, row, err);
     if (rc == 0)
         rc = event_sink_write(t->events, row, training_now_unix(), err);

@@ -57,6 +57,7 @@ class Env:
         act(actions)       {agent: action} to observations, rewards, and who has ended: True
                            or False for all, or {agent: True}
         masks()            if not every action is always possible: {agent: [1, 0, ...]}
+        metrics()          of the step just made: {name: number} for env.metrics
     self.agents are those that are in the episode, self.time the steps since it began.
 
         brood.launch({"env": {"command": brood.bridged("my_env.py:MyEnv")}})
@@ -78,6 +79,9 @@ class Env:
     def masks(self) -> Mapping[str, Any]:
         return {}
 
+    def metrics(self) -> Mapping[str, float]:
+        return {}
+
     def observation_space(self, agent: str) -> Any:
         return self.observations[agent] if isinstance(self.observations, dict) \
             else self.observations
@@ -85,9 +89,10 @@ class Env:
     def action_space(self, agent: str) -> Any:
         return self.actions[agent] if isinstance(self.actions, dict) else self.actions
 
-    def _infos(self, agents: Sequence[str]) -> dict[str, Any]:
+    def _infos(self, agents: Sequence[str], metrics: Mapping[str, float] = {}) -> dict[str, Any]:
         masks = self.masks()
-        return {a: {"action_mask": masks[a]} if a in masks else {} for a in agents}
+        return {a: {**metrics, "action_mask": masks[a]} if a in masks else {**metrics}
+                for a in agents}
 
     def reset(self, seed: int | None = None, options: Any = None) -> tuple[_ByAgent, _ByAgent]:
         self.draw, self.time = random.Random(seed), 0
@@ -105,7 +110,7 @@ class Env:
         cut = 0 < self.max_steps <= self.time
         self.agents = [a for a in acted if not ends[a] and not cut]
         return (dict(seen), dict(rewards), ends, {a: cut and not ends[a] for a in acted},
-                self._infos(acted))
+                self._infos(acted, self.metrics()))
 
     def close(self) -> None:
         pass
