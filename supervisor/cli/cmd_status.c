@@ -1,5 +1,7 @@
 /* `brood status`: prints the status of a run or study, live or over. */
+#include "common/mem/xmalloc.h"
 #include "common/text/plain_text.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
@@ -13,8 +15,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { ANSWERS_WITHIN_MS = 2000 };
+enum { ANSWERS_WITHIN_MS = 2000, SHOWN_VALUES = 8 };
 
 static void print_processes(const struct run_agent_status *a, size_t n, int with_host)
 {
@@ -70,7 +73,86 @@ static void print_counts(const struct run_agent_status *a, size_t n)
             (void)printf("  %s in all: %s\n", PLAIN_NAME(a[i].name), text);
 }
 
-static void print_text(const struct run_status *s, int is_live)
+/* Prints "NAME 1.5", with the value of evaluations "NAME 1.5 (evaluated 1.7)", as number n of a
+ * line; nothing without values. */
+static void print_value(int *n, const char *title, const char *name, double value,
+                        double evaluated)
+{
+    if (isnan(value) && isnan(evaluated))
+        return;
+    if (*n == 0)
+        (void)printf("  %-8s ", title);
+    (void)printf("%s%s", (*n)++ > 0 ? ", " : "", PLAIN_NAME(name));
+    if (!isnan(value))
+        (void)printf(" %.4g", value);
+    if (!isnan(evaluated))
+        (void)printf(" (evaluated %.4g)", evaluated);
+}
+
+static double newest_of(const struct progress *p, const char *prefix, const char *name)
+{
+    char *column = xasprintf("%s%s", prefix, name);
+    const size_t c = progress_find(p, column);
+
+    free(column);
+    return c < progress_n_columns(p) ? progress_newest(p, c) : (double)NAN;
+}
+
+/* Prints the newest values of rollout/KIND/... and eval/KIND/..., of the first few. */
+static void print_kind(const struct progress *p, const char *title, const char *kind)
+{
+    char *played = xasprintf("rollout/%s/", kind), *tried = xasprintf("eval/%s/", kind);
+    int n = 0;
+
+    for (size_t c = 0; c < progress_n_columns(p) && n < SHOWN_VALUES; c++) {
+        const char *name = text_after(progress_name(p, c), played);
+
+        if (name != NULL)
+            print_value(&n, title, name, progress_newest(p, c),
+                        newest_of(p, tried, name));
+    }
+    if (n > 0)
+        (void)putchar('\n');
+    free(played);
+    free(tried);
+}
+
+/* The mean of a scalar over the processes that report it; NaN: none does. */
+static double mean_scalar(const struct progress *p, const char *scalar)
+{
+    double sum = 0, n = 0;
+
+    for (size_t c = 0; c < progress_n_columns(p); c++) {
+        const char *process = text_after(progress_name(p, c), "train/");
+        const char *name = process != NULL ? strchr(process, '/') : NULL;
+        const double v = name != NULL && strcmp(name + 1, scalar) == 0
+                             ? progress_newest(p, c)
+                             : (double)NAN;
+
+        sum += isnan(v) ? 0 : v;
+        n += !isnan(v);
+    }
+    return n > 0 ? sum / n : (double)NAN;
+}
+
+/* The few numbers that tell how the run does. */
+static void print_metrics(const struct progress *p)
+{
+    static const char *const few[] = {"critic_loss", "actor_loss", "entropy",
+                                      "approx_kl",   "alpha",      "explained_variance",
+                                      "td_error",    "epsilon"};
+    int n = 0;
+
+    print_kind(p, "return", "team_return");
+    print_kind(p, "metrics", "metric");
+    for (size_t i = 0; i < sizeof(few) / sizeof(few[0]); i++)
+        print_value(&n, "updates", few[i], mean_scalar(p, few[i]), (double)NAN);
+    if (n > 0)
+        (void)putchar('\n');
+}
+
+static void print_text(const struct run_status *s, int is_live,
+                       const struct progress *progress)
 {
     const int is_spread = run_status_is_spread(s);
     char steps[32], total[32], rate[32];
@@ -107,6 +189,8 @@ static void print_text(const struct run_status *s, int is_live)
     print_counts(s->agents, s->n_agents);
     print_counts(s->environments, s->n_environments);
     print_nodes(s->nodes, s->n_nodes);
+    if (progress != NULL)
+        print_metrics(progress);
     cli_print_pending("  pending: ", s->pending, s->n_pending);
 }
 
@@ -142,6 +226,7 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
     struct run_facts facts;
     struct submitted job;
     struct err err = {0};
+    struct progress *progress;
     const char *name;
     char *path = NULL;
     int code;
@@ -163,15 +248,17 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
     run_facts_get(&facts, path, ANSWERS_WITHIN_MS);
     if (submitted_find_of(&job, path))
         facts.job = &job;
+    facts.progress = progress = run_facts_progress(path);
     if (facts.is_denied && run_dir_denied(path, &err) < 0)
         code = cli_fail_run(cli, &err);
     else if (cli->json)
         run_facts_print_json(&facts);
     else
-        print_text(&facts.status, facts.is_live);
+        print_text(&facts.status, facts.is_live, progress);
     if (!cli->json && facts.job != NULL && !facts.is_denied)
         print_job("  ", facts.job);
     run_facts_done(&facts);
+    progress_free(progress);
     free(path);
     return code;
 }
@@ -183,6 +270,9 @@ const struct command cmd_status = {
     .help =
         "\nRUN: a name under the runs directory or a path; default: the newest run.\n"
         "The status of a run that is over, or was killed, is read from its journal.\n"
+        "The last lines have the newest returns, metrics of the environment, and means "
+        "of\n"
+        "what the agents' updates report; --json has all columns of progress.csv.\n"
         "Of a run with a cluster, its nodes, with the agents whose place each is.\n"
         "Changes made with `brood set` that are not yet in force are listed as pending.\n"
         "Of a run that was given to Slurm (`brood submit`) the job's id and state are "

@@ -62,9 +62,13 @@ static int run_wait(struct cli *cli, int argc, char **argv)
         code = wait_for_end(path);
         if (!cli->quiet)
             run_facts_get(&facts, path, 0);
-        if (!cli->quiet && cli->json)
+        if (!cli->quiet && cli->json) {
+            struct progress *progress = run_facts_progress(path);
+
+            facts.progress = progress;
             run_facts_print_json(&facts);
-        else if (!cli->quiet)
+            progress_free(progress);
+        } else if (!cli->quiet)
             (void)printf("%s: %s, exit code %d\n", PLAIN_NAME(facts.status.run),
                          PLAIN_NAME(facts.status.state), facts.status.exit_code);
         run_facts_done(&facts);

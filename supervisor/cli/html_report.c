@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 300, KINDS_MAX = 12, NAMES_MAX = 4096, FACT_BYTES = 600 };
+enum { POINTS = 300, KINDS_MAX = 24, NAMES_MAX = 4096, FACT_BYTES = 600 };
 
 struct names {
     const char *name[NAMES_MAX];
@@ -438,8 +438,9 @@ static void put_losses(const struct page *p)
 
 static void put_curves(const struct page *p)
 {
-    static const char *const others[] = {"eval/team_return/", "rollout/team_return/",
-                                         "eval/episode_length", "rollout/episode_length"};
+    static const char *const others[] = {"eval/team_return/",   "rollout/team_return/",
+                                         "eval/episode_length", "rollout/episode_length",
+                                         "eval/metric/",        "rollout/metric/"};
     struct names *names = xcalloc(1, sizeof(*names));
     const char *metric = p->curves != NULL ? p->curves->metric : NULL;
 

@@ -1,6 +1,7 @@
 #include "supervisor/cli/run_facts.h"
 
 #include "common/io/patience.h"
+#include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/stall.h"
 #include "supervisor/run/run_dir.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int ask(struct run_facts *f, const char *path, int timeout_ms)
@@ -74,11 +76,36 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
     patience_leave();
 }
 
+struct progress *run_facts_progress(const char *path)
+{
+    char *file = xasprintf("%s/metrics/progress.csv", path);
+    struct progress *ret = NULL;
+
+    patience_enter(path);
+    if (progress_read_end(&ret, file, NULL) < 0)
+        ret = NULL;
+    patience_leave();
+    free(file);
+    return ret;
+}
+
 void run_facts_done(struct run_facts *f)
 {
     arena_done(&f->arena);
     run_tags_done(&f->tags);
     *f = (struct run_facts){0};
+}
+
+static void put_metrics(struct json *j, const struct progress *p)
+{
+    json_put_object(j, "metrics");
+    for (size_t c = 0; p != NULL && c < progress_n_columns(p); c++) {
+        const double v = progress_newest(p, c);
+
+        if (!isnan(v))
+            json_put_f64(j, progress_name(p, c), v);
+    }
+    json_close(j);
 }
 
 void run_facts_print_json(const struct run_facts *f)
@@ -87,6 +114,7 @@ void run_facts_print_json(const struct run_facts *f)
 
     json_object(&j);
     run_status_json(&j, &f->status);
+    put_metrics(&j, f->progress);
     run_tags_json(&f->tags, &j);
     if (f->job != NULL)
         submitted_json(f->job, &j);

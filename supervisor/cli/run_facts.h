@@ -6,6 +6,7 @@
 #include "common/config/run_config.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/control/client.h"
+#include "supervisor/metrics/progress.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
 
@@ -14,7 +15,9 @@ struct run_facts {
     struct run_tags tags;
     int is_live; /* a supervisor holds the run's lock */
     const struct submitted
-        *job;           /* its job at Slurm; borrowed, set by the caller; or NULL */
+        *job; /* its job at Slurm; borrowed, set by the caller; or NULL */
+    const struct progress
+        *progress;      /* its newest rows; borrowed, set by the caller; or NULL */
     int is_denied;      /* no permission to find out (run_record.h) */
     struct arena arena; /* private */
 };
@@ -23,8 +26,12 @@ struct run_facts {
  * sends what is no answer, gets the status of its record, with the state "not answering". A run of
  * another user has what is left of patience_begin's time (patience.h). */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
+/* The newest rows of its progress.csv: progress_free. NULL: there are none, or they cannot be
+ * read. */
+struct progress *run_facts_progress(const char *path);
 void run_facts_done(struct run_facts *f);
-/* Prints the status and the tags as one line of JSON on stdout. */
+/* Prints the status, the tags and, of progress, the newest value of each column as one line of
+ * JSON on stdout. */
 void run_facts_print_json(const struct run_facts *f);
 
 /* ERR_STATE: the run's supervisor is stopped by a signal. It would accept a request and carry

@@ -87,6 +87,7 @@ const RULES = [
   [/^eval\/return\/(.+)$/, "eval/return", "Evaluated return by agent"],
   [/^rollout\/return\/(.+)$/, "rollout/return", "Return in training by agent"],
   [/^train\/([^/]+)\/(.+)$/, null, null],
+  [/^(eval|rollout)\/metric\/(.+)$/, null, null],
 ];
 const WORDS = {q: "Q", kl: "KL", td: "TD"};
 const pretty = key => {
@@ -105,7 +106,9 @@ export function groupsOf(all) {
     for (const [pattern, group, head] of RULES) {
       const m = pattern.exec(name);
       if (!m) continue;
-      [key, title, label] = group ? [group, head, m[1]] : [`train/${m[2]}`, pretty(m[2]), m[1]];
+      if (group) [key, title, label] = [group, head, m[1]];
+      else if (name.startsWith("train/")) [key, title, label] = [`train/${m[2]}`, pretty(m[2]), m[1]];
+      else [key, title, label] = [`metric/${m[2]}`, pretty(m[2]), m[1] === "eval" ? "evaluated" : "in training"];
       break;
     }
     if (name === "eval/episode_length") title = "Evaluated episode length";
@@ -119,7 +122,7 @@ export function groupsOf(all) {
 
 // What is shown unless somebody chose otherwise.
 export function usualGroups(groups) {
-  const wanted = [/^eval\/team_return/, /^rollout\/team_return/, /^train\/.*critic_loss$/,
+  const wanted = [/^eval\/team_return/, /^rollout\/team_return/, /^metric\//, /^train\/.*critic_loss$/,
                   /^train\/.*(actor|policy)_loss$/, /^train\/.*value_loss$/, /^rollout\/return/,
                   /^train\/(q_)?loss$/, /env_steps_per_second/];
   return wanted.map(w => groups.find(g => w.test(g.key))).filter(Boolean).slice(0, 6).map(g => g.key);
