@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BROOD_ENV_ABI       2u /* objects built for ABI 1 are loaded, too */
+#define BROOD_ENV_ABI       3u /* objects built for ABI 1 and 2 are loaded, too */
 #define BROOD_ENV_NAME_MAX  64 /* with the terminator; A-Z a-z 0-9 _ . - */
 #define BROOD_ENV_HEADS_MAX 8
 
@@ -81,6 +81,10 @@ struct brood_env {
     /* actions[a] (U) */
     void (*step)(void *world, const float *const *actions,
                  const struct brood_env_view *out);
+    /* since ABI 3 */
+    /* The number of that name of env.metrics in the step that the world has just made; NAN: it
+     * has none. NULL: it has no metrics. */
+    double (*metric)(void *world, const char *name);
 };
 
 /* The one symbol that the object exports. */

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, WHY_BYTES = 200 };
+enum { MAX_AGENTS = 1000, MAX_COPIES = 65536, MAX_METRICS = 32, WHY_BYTES = 200 };
 /* During a long request, `progress` is sent this often. */
 enum { PROGRESS_MS = 100 };
 /* The size of struct brood_env_agent in ABI 1, where obs_kind and image are missing. */
@@ -29,9 +29,11 @@ struct host {
     size_t n_params;
     struct brood_env_agent *agents;
     size_t n_agents, n_copies, first;
-    size_t obs_bytes;      /* of all agents in one copy */
-    size_t *action_before; /* [A + 1] sum of the widths of the agents before */
-    void **worlds;         /* [E] NULL: not opened yet */
+    size_t obs_bytes;                 /* of all agents in one copy */
+    size_t *action_before;            /* [A + 1] sum of the widths of the agents before */
+    void **worlds;                    /* [E] NULL: not opened yet */
+    const char *metrics[MAX_METRICS]; /* names that the answers to step shall have */
+    size_t n_metrics;                 /* 0 also if the environment has none */
 
     /* The current request: its copies, their indices, and its results, agent by agent. */
     uint32_t *copies;
@@ -40,6 +42,7 @@ struct host {
     float *actions;
     float **agent_obs; /* [A] (n, O), of bytes or floats */
     double *reward;
+    double *metric; /* [n_metrics] (n) */
     uint8_t *terminated, *present, *allowed;
     /* The arguments for one world. */
     const float **own_actions;
@@ -83,6 +86,23 @@ static int take_params(struct host *h, const msgpack_object *body, struct err *e
             (struct brood_env_param){copy_text(&kv->key), copy_text(&kv->val)};
     }
     return rc;
+}
+
+/* An environment without metrics answers without them. */
+static int take_metrics(struct host *h, const msgpack_object *body, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int rc = msg_get_array(body, "metrics", &list, err);
+
+    if (rc < 0 || list == NULL || h->env->abi < 3 || h->env->metric == NULL)
+        return rc;
+    for (uint32_t i = 0; i < list->via.array.size; i++) {
+        if (list->via.array.ptr[i].type != MSGPACK_OBJECT_STR || i == MAX_METRICS)
+            return err_set(err, ERR_PROTOCOL, "metrics: at most %d names expected",
+                           MAX_METRICS);
+        h->metrics[h->n_metrics++] = copy_text(&list->via.array.ptr[i]);
+    }
+    return 0;
 }
 
 static int check_heads(const struct brood_env_agent *a, struct err *err)
@@ -193,6 +213,7 @@ static void make_room(struct host *h)
     for (size_t a = 0; a < n_agents; a++)
         h->agent_obs[a] = xcalloc(n, obs_bytes(&h->agents[a]));
     h->reward = xcalloc(n * n_agents, sizeof(double));
+    h->metric = xcalloc(n * h->n_metrics + 1, sizeof(double));
     h->terminated = xcalloc(n * n_agents, 1);
     h->present = xcalloc(n * n_agents, 1);
     h->allowed = xcalloc(n * h->action_before[n_agents], 1);
@@ -240,7 +261,8 @@ static int configure(struct host *h, const struct msg *m, struct msg_out *out,
         return err_set(err, ERR_STATE, "it was configured already");
     if ((rc = msg_get_u64(&m->body, "copies", MAX_COPIES, &copies, err)) < 0 ||
         (rc = msg_get_u64(&m->body, "first", UINT32_MAX, &first, err)) < 0 ||
-        (rc = take_params(h, &m->body, err)) < 0 || (rc = find_agents(h, err)) < 0)
+        (rc = take_params(h, &m->body, err)) < 0 ||
+        (rc = take_metrics(h, &m->body, err)) < 0 || (rc = find_agents(h, err)) < 0)
         return rc;
     h->n_copies = (size_t)copies;
     h->first = (size_t)first;
@@ -340,7 +362,8 @@ static void pack_answer(struct host *h, const struct msg *m, int is_step,
     const size_t each = h->n * h->n_agents;
 
     msg_begin_response(out, m->id);
-    msg_map(out, 2u + (is_step ? 2 : 0) + (h->env->masks ? 1 : 0));
+    msg_map(out, 2u + (is_step ? 2 : 0) + (h->env->masks ? 1 : 0) +
+                     (is_step && h->n_metrics > 0 ? 1 : 0));
     msg_key(out, "obs");
     msg_bin_begin(out, h->obs_bytes * h->n);
     for (size_t a = 0; a < h->n_agents; a++)
@@ -356,6 +379,10 @@ static void pack_answer(struct host *h, const struct msg *m, int is_step,
         msg_bin(out, h->reward, each * sizeof(double));
         msg_key(out, "terminated");
         msg_bin(out, h->terminated, each);
+    }
+    if (is_step && h->n_metrics > 0) {
+        msg_key(out, "metrics");
+        msg_bin(out, h->metric, h->n_metrics * h->n * sizeof(double));
     }
 }
 
@@ -410,6 +437,9 @@ static int step(struct host *h, const struct msg *m, struct msg_out *out, struct
         show_life(h);
         h->env->step(h->worlds[h->copies[i]], h->own_actions, &v);
         keep(h, i);
+        for (size_t k = 0; k < h->n_metrics; k++)
+            h->metric[k * h->n + i] =
+                h->env->metric(h->worlds[h->copies[i]], h->metrics[k]);
     }
     if (rc == 0)
         pack_answer(h, m, 1, out);

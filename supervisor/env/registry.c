@@ -244,9 +244,6 @@ static int describe_metrics(const struct env_class *class,
     ret->n_metrics = 0;
     if (rest == NULL)
         return 0;
-    if (config->plugin != NULL)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.metrics"),
-                          "a plugin sends no metrics; expected none");
     names = ARENA_ARRAY(arena, const char *, ENV_MAX_METRICS);
     for (char *name; (name = strsep(&rest, " ")) != NULL;) {
         int rc = ret->n_metrics < ENV_MAX_METRICS

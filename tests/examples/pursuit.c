@@ -8,6 +8,7 @@
  */
 #include "brood_env.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,16 @@ static void step(void *world, const float *const *actions,
     }
 }
 
+/* For env.metrics: [caught]; nothing learns from it. */
+static double metric(void *world, const char *name)
+{
+    const struct world *w = world;
+
+    if (strcmp(name, "caught") != 0)
+        return (double)NAN;
+    return w->at[0] == w->at[RUNNER] || w->at[1] == w->at[RUNNER];
+}
+
 const struct brood_env *brood_env_plugin(void)
 {
     static const struct brood_env env = {.abi = BROOD_ENV_ABI,
@@ -123,7 +134,8 @@ const struct brood_env *brood_env_plugin(void)
                                          .open = open_world,
                                          .close = close_world,
                                          .reset = reset,
-                                         .step = step};
+                                         .step = step,
+                                         .metric = metric};
 
     return &env;
 }

@@ -3,10 +3,11 @@ new columns of progress.csv stay the same whatever is killed."""
 import csv
 import json
 import random
+import subprocess
 
 import harness
-from test_environments import PYTHON, BRIDGE, FAKE_ENV, config, kill_environments, \
-    processes_of, ENVIRONMENTS, without_state
+from test_environments import PYTHON, BRIDGE, ENVIRONMENTS, FAKE_ENV, SOURCE_OF_PLUGINS, config, \
+    kill_environments, processes_of, without_state
 from test_exactness import outcome
 
 # A walk to the right, with numbers of all kinds in its infos. step % 2: not in every step; slow
@@ -106,10 +107,59 @@ def test_a_program_that_knows_no_metrics_goes_on_working(w):
     p = w.start("run", path, "--name", "a")
     assert p.wait() == 0, p.log.read_text()
     assert "no episode so far had 'speed'" in p.log.read_text()
-    for plugin in ({"env.command": "~", "env.plugin": "walk.so"},):
-        _, err = w.brood("check", path, *[x for k, v in plugin.items()
-                                          for x in ("--set", f"{k}={v}")], code=2)
-        assert err.count("\n") == 1, err
+
+
+# The bridge, with answers that somebody wrote who had not read the protocol.
+MANGLED = """
+import struct, sys
+sys.path[:0] = [SCRIPTS, "."]
+import pettingzoo_bridge as bridge
+
+class Mangled(bridge.Server):
+    def gather(self, copies, parts, width):
+        answer = super().gather(copies, parts, width)
+        if "reward" in answer:
+            answer["metrics"] = {"short": b"abc", "text": "abc",
+                                 "infinite": struct.pack("<d", float("inf")) * len(copies)}[sys.argv[1]]
+        return answer
+
+Mangled("walk.py").serve()
+""".replace("SCRIPTS", repr(str(harness.SOURCE / "scripts")))
+
+
+def test_malformed_metrics_end_a_run_and_infinite_ones_are_none(w):
+    walk(w, ["at"])
+    (w.path / "mangled.py").write_text(MANGLED)
+    for how, code in (("short", 1), ("text", 1), ("infinite", 0)):
+        path = config(w, PYTHON, "mangled.py", how, algorithm="ddpg", processes=1)
+        path.write_text(path.read_text().replace("  copies: 5", "  metrics: [at]\n  copies: 5"))
+        _, err = w.brood("run", path, "--name", how, code=None)
+        assert ("metrics: 3 bytes, expected 40" in err) == (how == "short"), err
+        assert ("done after" in err) == (code == 0), err
+        if code == 0:
+            assert "no episode so far had 'at'" in err, err
+
+
+def test_a_plugin_measures(w):
+    """One of an older interface, without the function, does not."""
+    for name, changes in (("pursuit", {}), ("old", {".abi = BROOD_ENV_ABI": ".abi = 2"}),
+                          ("none", {".metric = metric": ".metric = NULL"})):
+        source = (harness.SOURCE / "tests/examples/pursuit.c").read_text()
+        for was, now in changes.items():
+            assert was in source
+            source = source.replace(was, now)
+        (w.path / f"{name}.c").write_text(source)
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-I", SOURCE_OF_PLUGINS, "-o",
+                        w.path / f"{name}.so", w.path / f"{name}.c"], check=True)
+        path = config(w, "x", algorithm="ddpg")
+        path.write_text(path.read_text().replace(
+            'command: ["x"]', f"plugin: ./{name}.so\n  metrics: [caught, nothing]"))
+        _, err = w.brood("run", path, "--name", name)
+        assert "no episode so far had 'nothing'" in err, err
+        assert ("no episode so far had 'caught'" in err) == bool(changes), err
+        caught = [float(r["rollout/metric/caught"] or "nan") for r in rows_of(w.run_dir(name))]
+        if not changes:  # where both leave, a step of each episode was one of a capture
+            assert any(0 < x <= 1 for x in caught), caught
 
 
 def test_metrics_change_nothing_else(w):
