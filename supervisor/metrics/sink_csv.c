@@ -341,7 +341,7 @@ static int add_columns(struct csv_sink *s, const struct metrics_row *row,
         return err_errno(err, "%s", s->path);
     (void)fclose(s->file);
     s->file = file;
-    rc = atomic_file_new(&to, s->path, 0, err);
+    rc = atomic_file_new(&to, s->path, 1, err);
     if (rc == 0)
         rc = copy_with_columns(s, row, list, n, to, err);
     if (rc == 0)
