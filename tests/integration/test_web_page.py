@@ -415,6 +415,29 @@ def test_charts_are_chosen_and_have_all_rows(w):
         assert not page.eval("!!document.querySelector('[data-chart=\"rollout/return\"]')")
 
 
+def test_charts_of_columns_that_come_later(w):
+    """A scalar that nobody declared: the file is replaced by one with its columns."""
+    csv = finished(w, "over") / "metrics" / "progress.csv"
+    head, *rows = csv.read_text().splitlines()
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=over]')")
+        page.go(base + "#/run/over")
+        page.wait(f"document.querySelector('[data-chart=\"time/env_steps_per_second\"]')?.dataset.points"
+                  f" == {len(rows)}")
+        step = int(rows[-1].split(",")[0]) + 1
+        later = csv.with_name("later")
+        later.write_text("\n".join(
+            [head + ",rollout/metric/success,eval/metric/success,train/agent_0/critic_loss_2",
+             *(row + ",,," for row in rows), f"{step},{rows[-1].partition(',')[2]},0.5,0.25,1"]) + "\n")
+        later.rename(csv)
+        page.wait("document.querySelector('[data-chart=\"metric/success\"]')?.dataset.points == 2")
+        page.wait_text("[data-chart='metric/success'] figcaption", "Success")
+        page.wait_text("[data-chart='metric/success'] .legend", "evaluated")
+        names = page.eval("[...document.querySelectorAll('.menu label')].map(n => n.textContent).join()")
+        assert "Critic loss 2" in names, names
+
+
 def test_what_is_gone_is_said_and_the_rest_is_shown(w):
     """A run that is deleted, one of several; more columns than are drawn; a row that vanishes."""
     for name in ("a", "b", "c"):

@@ -33,6 +33,7 @@ export class RunColumns {
   constructor(run) {
     this.run = run;
     this.charts = new Map(); // key of a chart's group -> Columns
+    this.replaced = false; // the file, perhaps by one with more columns; for the reader to reset
   }
 
   // Fetches those of these groups from now on, and no others.
@@ -70,6 +71,7 @@ export class RunColumns {
                                               ...names.map(name => ["column", name])]);
           for (const [key, c, at] of charts) if (c.take(answer, answer.columns.slice(at))) changed.add(key);
           this.again ||= answer.more;
+          this.replaced ||= answer.restart;
         }
       }
     } finally {

@@ -139,6 +139,9 @@ function overviewTab(body, context) {
     try {
       const changed = await columns.refresh();
       if (!closed) for (const group of groups) if (changed.has(group.key)) draw(group);
+      if (!columns.replaced) return;
+      columns.replaced = false;
+      await findColumns();
     } catch { // the connection is lost: it comes again, with a view
       rows = -1;
     }
