@@ -630,7 +630,7 @@ static void check_scalars(const struct member *m, const double want[4])
     ck_assert_double_eq_tol(team_scalar(m, "critic_loss"), want[0], 1e-5);
     ck_assert_double_eq_tol(team_scalar(m, "critic_grad_norm"), want[1], 1e-5 * want[1]);
     ck_assert_double_gt(want[1], CLIP);
-    ck_assert_int_eq(m->learned.n_scalars, want[3] > 0 ? 7 : 5);
+    ck_assert_int_eq(m->learned.n_scalars, want[3] > 0 ? 10 : 7);
     if (want[3] > 0) {
         ck_assert_double_eq_tol(team_scalar(m, "actor_loss"), want[2], 1e-5);
         ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"), want[3], 1e-5);
@@ -659,7 +659,7 @@ static void check_shared_update(struct written *w, struct team *t, uint64_t upda
     }
     norm = learn_critics(w, l, 0, critic_loss_of_all);
     ck_assert_double_eq_tol(team_scalar(ps, "critic_grad_norm"), norm, 1e-5 * norm);
-    ck_assert_int_eq(ps->learned.n_scalars, 1 + moves);
+    ck_assert_int_eq(ps->learned.n_scalars, 2 * (1 + moves)); /* norms, rates */
     for (size_t k = 0; k < AGENTS && moves; k++)
         ck_assert_double_eq_tol(team_scalar(&t->members[k], "actor_loss"),
                                 policy_loss(w, l, k), 1e-5);

@@ -257,6 +257,7 @@ static void run_stage(struct team *t, const struct stage *stage, size_t member,
 
 struct scalars {
     double actor_loss, critic_loss, actor_norm, critic_norm;
+    double kl, clipped, explained;
 };
 
 static void add_scalars(struct scalars *to, const struct stage_result *res)
@@ -269,6 +270,9 @@ static void add_scalars(struct scalars *to, const struct stage_result *res)
         to->critic_loss += strcmp(name, "critic_loss") == 0 ? x : 0;
         to->actor_norm += strcmp(name, "actor_grad_norm") == 0 ? x : 0;
         to->critic_norm += strcmp(name, "critic_grad_norm") == 0 ? x : 0;
+        to->kl += strcmp(name, "approx_kl") == 0 ? x : 0;
+        to->clipped += strcmp(name, "clip_fraction") == 0 ? x : 0;
+        to->explained += strcmp(name, "explained_variance") == 0 ? x : 0;
     }
 }
 
@@ -451,6 +455,21 @@ static double actor_loss(const struct written *w)
     return -sum / alive_rows(w);
 }
 
+/* How far the policy is from the one that played, and the share of rows that are clipped. */
+static void measure_policy(const struct written *w, double *ret_kl, double *ret_clipped)
+{
+    const double c = w->v->clip_ratio > 0 ? w->v->clip_ratio : HUGE_VAL;
+
+    *ret_kl = *ret_clipped = 0;
+    for (int i = 0; i < w->n; i++) {
+        const struct data *d = &w->row[i];
+        double entropy, ratio = exp(policy(w, d, &entropy) - d->log_prob);
+
+        *ret_kl += d->alive * (ratio - 1 - log(ratio)) / alive_rows(w);
+        *ret_clipped += d->alive * (ratio < 1 - c || ratio > 1 + c) / alive_rows(w);
+    }
+}
+
 static double huber(double x, double delta)
 {
     return delta == 0 || fabs(x) <= delta ? x * x / 2
@@ -572,6 +591,25 @@ static void estimate(struct written *w)
     }
 }
 
+/* 1 - Var(returns - values) / Var(returns). */
+static double explained_variance(const struct written *w)
+{
+    const double n = alive_rows(w);
+    double mean, deviation, g = 0, e = 0, gg = 0, ee = 0;
+
+    scale_of(w, &mean, &deviation);
+    for (int i = 0; i < w->n; i++) {
+        const struct data *d = &w->row[i];
+        const double error = d->returns - (d->value * deviation + mean);
+
+        g += d->alive * d->returns / n;
+        e += d->alive * error / n;
+        gg += d->alive * d->returns * d->returns / n;
+        ee += d->alive * error * error / n;
+    }
+    return 1 - (ee - e * e) / (gg - g * g);
+}
+
 static void normalize_advantages(struct written *w)
 {
     double mean = 0, squares = 0;
@@ -626,20 +664,27 @@ static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS
         ret[i] = exp(policy(w, &w->row[i], &entropy));
 }
 
-/* One update. ret: means of actor loss, critic loss and both norms. Multiplies the
- * quotients of the new and old probabilities into the factors. */
-static void learn_written(struct written *w, double ret[4])
+/* One update. ret: means of actor loss, critic loss, both norms, the policy's distance and the
+ * share of clipped rows; the explained variance. Multiplies the quotients of the new and old
+ * probabilities into the factors. */
+static void learn_written(struct written *w, double ret[7])
 {
     double before[AGENTS * ROWS], after[AGENTS * ROWS];
 
-    memset(ret, 0, 4 * sizeof(*ret));
+    memset(ret, 0, 7 * sizeof(*ret));
     read_probabilities(w, before);
     estimate(w);
+    ret[6] = explained_variance(w);
     if (w->v->normalizes_advantages)
         normalize_advantages(w);
     if (w->v->normalizes_values)
         normalize_returns(w);
     for (int e = 0; e < w->v->epochs; e++) {
+        double kl, clipped;
+
+        measure_policy(w, &kl, &clipped);
+        ret[4] += kl / w->v->epochs;
+        ret[5] += clipped / w->v->epochs;
         ret[0] += actor_loss(w) / w->v->epochs;
         ret[1] += critic_loss(w) / w->v->epochs;
         ret[2] += descend(w, &w->actor, actor_loss) / w->v->epochs;
@@ -827,7 +872,7 @@ START_TEST(learning_written_out)
         const double steps = v->share ? v->epochs : 1; /* norms of steps are summed */
         struct scalars got;
         struct written now;
-        double want[4];
+        double want[7];
 
         for (int i = 0; v->in_turns && i < ROWS; i++) {
             factor[i] = 0.4f + 0.1f * (float)i;
@@ -852,6 +897,9 @@ START_TEST(learning_written_out)
             continue;
         ck_assert_double_eq_tol(got.actor_loss, want[0], 1e-5);
         ck_assert_double_eq_tol(got.critic_loss, want[1], 1e-5);
+        ck_assert_double_eq_tol(got.kl, want[4], 1e-5);
+        ck_assert_double_eq_tol(got.clipped, want[5], 1e-6);
+        ck_assert_double_eq_tol(got.explained, want[6], 1e-5 * fabs(want[6]) + 1e-5);
     }
     team_free(t);
 }

@@ -234,6 +234,9 @@ def expected_update(data, case):
         q = critic.forward(obs, np.concatenate(actions, 1))
         grads, _ = critic.backward(2 * data["weights"] * (q - y) / batch, n_action)
         scalars = {"critic_loss": (data["weights"] * (q - y) ** 2).mean(),
+                   "td_error": np.abs(q - y)[data["weights"] != 0].mean(),
+                   "critic_learning_rate": rate_of(v, name, "critic"),
+                   "actor_learning_rate": rate_of(v, name, "actor"),
                    "q_mean": q.mean(), "target_q_mean": y.mean(), "target_q_std": y.std()}
         grads, scalars["critic_grad_norm"] = clip(grads, h["clip_norm"],
                                                   data["clip_by_global"])

@@ -382,6 +382,7 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
     c.result("watch", run="over")
     view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
     says = harness.json_lines(w.brood("status", "over", "--json")[0])[0]
+    assert says.pop("metrics")["env_steps"] == 400
     assert view["status"] == says, (view["status"], says)
     w.brood("pause", run)
     c.result("watch", run="live")
