@@ -226,9 +226,10 @@ def test_a_plugin_gives_bytes(w):
     new = dots(w, "new", DOTS.replace("NEW", NEW).replace(
         "BYTES", "brood_env_bytes(out, 0)"), PLUGIN)
     header = (PLUGIN / "brood_env.h").read_text()
-    old_header = re.sub(r"(?s)    /\* since ABI 2 \*/.*?\n};", "};", header).replace(
-        "ABI       2u", "ABI       1u")
+    old_header = re.sub(r"(?s)    /\* since ABI [23] \*/.*?\n};", "};", header).replace(
+        "ABI       3u", "ABI       1u")
     assert header.count("image") > 0 == old_header.count("image[3]"), old_header
+    assert header.count("metric)") > 0 == old_header.count("metric)") and "ABI       1u" in old_header
     (w.path / "old").mkdir()
     w.write("old/brood_env.h", old_header)
     old = dots(w, "old", DOTS.replace(", NEW", "").replace("BYTES", "out->obs[0]"),
