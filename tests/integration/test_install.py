@@ -32,6 +32,9 @@ def runs_an_agent_in_python(w, program, name):
     config = w.write("mine.yaml", "env: {id: simple_spread}\nrun: {env_steps: 200}\n"
                                   "defaults: {algorithm: program, command: [python3, mine.py]}\n")
     w.brood("run", config, "--name", name, program=program)
+    w.brood("new", "simple", "--agent", f"{name}.py", "--force", program=program)
+    out, _ = w.brood("agent-check", f"{name}.yaml", "--updates", "1", program=program)
+    assert "agent_0: no faults" in out, out
 
 
 def test_what_is_installed_finds_its_parts(w):
