@@ -347,10 +347,12 @@ static unsigned kinds_of_value(const struct command *command, const char *option
     static const struct {
         const char *name;
         unsigned kind;
-    } options[] = {{"set", KEYS},   {"init-from", RUNS},       {"checkpoint", STEPS},
-                   {"from", STEPS}, {"algorithm", ALGORITHMS}, {"agent", AGENTS}};
+    } options[] = {{"set", KEYS},        {"init-from", RUNS},       {"checkpoint", STEPS},
+                   {"from", STEPS},      {"algorithm", ALGORITHMS}, {"agent", AGENTS},
+                   {"env", ENVIRONMENTS}};
 
-    if (command == &cmd_edit) /* its --from names a file */
+    /* edit --from and new --agent name files */
+    if (command == &cmd_edit || (command == &cmd_new && strcmp(option, "agent") == 0))
         return FILES;
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
         if (strcmp(option, options[i].name) == 0)

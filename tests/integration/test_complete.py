@@ -47,6 +47,8 @@ def test_keys_and_values(w):
     assert after(w, "run", "--set", "defaults.algorithm=vd") == ["defaults.algorithm=vdn"]
     assert sorted(after(w, "check", "--set", "env.id=simple_sp")) == [
         "env.id=simple_speaker_listener", "env.id=simple_spread"]
+    assert after(w, "agent-check", "a.py", "--env", "simple_spr") == ["simple_spread"]
+    assert after(w, "new", "simple", "--agent", "") == []
     assert after(w, "set", "x", "env.verify=") == ["env.verify=true", "env.verify=false"]
     assert sorted(after(w, "set", "x", "agents.agent_0.on_nonfinite=")) == [
         "agents.agent_0.on_nonfinite=continue", "agents.agent_0.on_nonfinite=stop"]

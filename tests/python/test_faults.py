@@ -113,6 +113,10 @@ FAULTS = {
         "self.kept = batch", "self.kept"),
     "observations that are changed in place": (
         "act", "obs *= 0", "@act changes obs in place"),
+    "weights of a batch that are changed in place": (
+        "learn", "batch.weights *= 2", "@learn changes batch.weights in place"),
+    "a text's hash": (
+        "learn", "g *= np.float32(hash('text') % 1000)", "@under another PYTHONHASHSEED"),
     "a loss that is not finite": (
         "learn", "return {'loss': np.float32(np.inf)}", "learn: loss is not finite"),
     "a loss that is no number": (
