@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -155,9 +156,12 @@ START_TEST(a_signal_continues_no_supervisor_that_is_not_stopped)
 }
 END_TEST
 
-static int is_pending(pid_t pid, int signum)
+/* Whether a signal is in a set of proc(5): "ShdPnd", those that are pending, or "SigCgt", those
+ * that have a handler. */
+static int is_in(pid_t pid, const char *set_name, int signum)
 {
     char path[48], line[128];
+    const size_t n = strlen(set_name);
     unsigned long long set = 0;
     FILE *f;
 
@@ -165,7 +169,7 @@ static int is_pending(pid_t pid, int signum)
     f = fopen(path, "re");
     ck_assert_ptr_nonnull(f);
     while (fgets(line, sizeof(line), f) != NULL)
-        if (sscanf(line, "ShdPnd: %llx", &set) == 1)
+        if (strncmp(line, set_name, n) == 0 && sscanf(line + n, ": %llx", &set) == 1)
             break;
     (void)fclose(f);
     return (int)(set >> (signum - 1) & 1);
@@ -176,7 +180,7 @@ static void await_handler(pid_t pid, int signum)
 {
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(signal_process(pid, signum), 0);
-        while (is_pending(pid, signum))
+        while (is_in(pid, "ShdPnd", signum))
             (void)sched_yield();
     }
 }
@@ -194,6 +198,8 @@ START_TEST(the_end_of_the_keeper_continues_no_supervisor_that_is_not_stopped)
     if (pid == 0)
         keep(outlive_the_keeper);
     ck_assert_int_eq(read(ready[0], &sweeper, sizeof(sweeper)), sizeof(sweeper));
+    while (!is_in(sweeper, "SigCgt", SIGUSR1)) /* it begins when the supervisor does */
+        (void)sched_yield();
     ck_assert_int_eq(signal_process(pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid); /* the sweeper has got its signal */
     await_handler(sweeper, SIGUSR1);

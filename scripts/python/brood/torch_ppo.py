@@ -48,6 +48,7 @@ class PPO(ActorCritic):
     what is learnt (rewards, advantages), and what is minimised (policy_loss, value_loss, bonus).
     (...) is the shape of a minibatch: (N,) rows, or with a memory (E, T) sequences.
     """
+    scalars = {"entropy": "mean entropy of the policy"}
     gae = setting(0.95, "lambda of generalised advantage estimation", min=0, max=1, live=True)
     clip_ratio = setting(0.2, "how far a choice's new probability may differ from its old one",
                          min=0, max=1, live=True)
