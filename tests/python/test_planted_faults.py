@@ -323,14 +323,15 @@ def test_the_agents_to_start_from_have_none_and_learn(w):
 def test_the_agents_to_start_from_in_torch_have_none(w):
     for name, kind in (("discrete", "heads"), ("discrete", "masked"),
                        ("continuous", "continuous")):
-        found, last = checked(STARTS / f"{name}_torch.py", PYTHON, "--actions", kind, code=0)
+        found, last = checked(STARTS / f"{name}_torch.py", PYTHON, "--actions", kind, "--updates",
+                              "1", code=0)  # each process imports torch
         assert last["notes"] == 0, found
 
 
 @needs_torch
 def test_the_examples_in_torch_have_none(w):
     for name in ("dqn", "ppo"):
-        found, last = checked(EXAMPLES / f"{name}.py", PYTHON, code=0)
+        found, last = checked(EXAMPLES / f"{name}.py", PYTHON, "--updates", "2", code=0)
         assert last["notes"] == 0, found
 
 
