@@ -330,8 +330,8 @@ def test_the_agents_to_start_from_in_torch_have_none(w):
 
 @needs_torch
 def test_the_examples_in_torch_have_none(w):
-    for name in ("dqn", "ppo"):
-        found, last = checked(EXAMPLES / f"{name}.py", PYTHON, "--updates", "2", code=0)
+    for name, updates in (("dqn", 1), ("ppo", 2), ("maddpg", 1), ("recurrent_ppo", 1)):
+        found, last = checked(EXAMPLES / f"{name}.py", PYTHON, "--updates", str(updates), code=0)
         assert last["notes"] == 0, found
 
 

@@ -105,7 +105,8 @@ def _globals(cls: type) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and _own(file):
+        # Modules that libraries make up have names such as "_ops.py".
+        if isinstance(file, str) and os.path.isabs(file) and _own(file):
             for name, x in list(vars(module).items()):
                 if not name.startswith("__") and not isinstance(x, _OPAQUE):
                     found[os.path.basename(file), name] = fingerprint(x)
