@@ -7,6 +7,7 @@
     defaults:
       algorithm: program
       command: [python3, tests/examples/agents/dueling_dqn.py]
+      polyak: 0.02
       clip_norm: none
       critic: {hidden: [128, 128]}
       optimizer: {learning_rate: 0.001 to 0 over 120000}
