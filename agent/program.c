@@ -2,6 +2,7 @@
 
 #include "agent/loop/service.h"
 #include "common/confine/confine.h"
+#include "common/io/python_folder.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
@@ -80,43 +81,12 @@ static int set_given(const msgpack_object *map, struct err *err)
     return rc;
 }
 
-/* Returns the folder of the package `brood`: that of the sources, for an agent in its build
- * folder; otherwise where `meson install` puts it, seen from the agent in libexec/brood or
- * beside brood. free(). */
-static char *python_folder(void)
-{
-    static const char build[] = BROOD_BUILD_ROOT "/";
-    static const char *const installed[] = {"../../share/brood/python",
-                                            "../share/brood/python"};
-    char exe[PATH_MAX] = "";
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash = n > 0 ? strrchr(exe, '/') : NULL, *ret = NULL;
-
-    if (slash == NULL || strncmp(exe, build, sizeof(build) - 1) == 0)
-        return xstrdup(BROOD_PYTHON_SOURCE);
-    *slash = '\0';
-    for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++) {
-        free(ret);
-        ret = xasprintf("%s/%s", exe, installed[i]);
-        if (access(ret, F_OK) == 0)
-            break;
-    }
-    return ret;
-}
-
 /* Puts the package in front of PYTHONPATH. kept: NULL, or the run's copy of the program. */
 static void set_python_path(const char *kept)
 {
-    const char *given = getenv("PYTHONPATH");
     char *copy = kept != NULL ? xasprintf("%s/package", kept) : NULL;
-    char *folder =
-        copy != NULL && access(copy, F_OK) == 0 ? xstrdup(copy) : python_folder();
-    char *path =
-        xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
 
-    (void)setenv("PYTHONPATH", path, 1);
-    free(path);
-    free(folder);
+    python_folder_add(copy != NULL && access(copy, F_OK) == 0 ? copy : NULL);
     free(copy);
 }
 

@@ -1,6 +1,7 @@
 /* `brood agent-check`: tries agents that are programs. It finds out what a run would send them,
  * and goes on as `python3 -m brood.check` (scripts/python/brood/check.py), which does the work. */
 #include "common/config/yaml_tree.h"
+#include "common/io/python_folder.h"
 #include "common/io/write_all.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
@@ -9,7 +10,6 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
-#include "supervisor/proc/python_folder.h"
 #include "supervisor/rollout/rollout.h"
 
 #include <errno.h>
@@ -166,7 +166,7 @@ static int execute(const struct cli *cli, const struct request *r, struct err *e
         words_add(&words, "--json", NULL);
     if (cli->quiet)
         words_add(&words, "--quiet", NULL);
-    python_folder_add();
+    python_folder_add(NULL);
     (void)execvp(python, words_argv(&words));
     return err_errno(err, "%s", python);
 }

@@ -4,11 +4,11 @@
 #include "common/config/run_config.h"
 #include "common/config/run_schema.h"
 #include "common/config/yaml_tree.h"
+#include "common/io/python_folder.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
-#include "supervisor/proc/python_folder.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -370,7 +370,8 @@ int proc_expect(struct proc *p, uv_loop_t *loop, struct capture *capture,
 void proc_forget(struct proc *p)
 {
     close_ends(p);
-    proc_close(p);
+    if (p->exited) /* otherwise it has been killed, and its exit follows */
+        proc_close(p);
 }
 
 static void look_for_exit(struct proc *p);

@@ -1,6 +1,6 @@
-/* This file alone knows where the sources are, so that the rest of the supervisor is compiled alike
- * in every folder. */
-#include "supervisor/proc/python_folder.h"
+/* This file alone knows where the sources are, so that the rest is compiled alike in every
+ * folder. */
+#include "common/io/python_folder.h"
 
 #include "common/mem/xmalloc.h"
 
@@ -30,14 +30,14 @@ char *python_folder(void)
     return ret;
 }
 
-void python_folder_add(void)
+void python_folder_add(const char *folder)
 {
     const char *given = getenv("PYTHONPATH");
-    char *folder = python_folder();
-    char *path =
-        xasprintf("%s%s%s", folder, given != NULL ? ":" : "", given != NULL ? given : "");
+    char *own = folder == NULL ? python_folder() : NULL;
+    char *path = xasprintf("%s%s%s", own != NULL ? own : folder, given != NULL ? ":" : "",
+                           given != NULL ? given : "");
 
     (void)setenv("PYTHONPATH", path, 1);
     free(path);
-    free(folder);
+    free(own);
 }
