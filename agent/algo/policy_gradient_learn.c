@@ -261,8 +261,8 @@ static void report_rates(const struct algo *a, int for_actor, int for_critic,
 }
 
 /* A step of actor, critic or both with the feeds collected, and what it reports. rows: of a
- * minibatch; 0: a ps, which has none. In a group that shares parameters, a member writes its gradients, whose weight is `weight`,
- * and the ps makes the step with their mean. */
+ * minibatch; 0: a ps, which has none. In a group that shares parameters, a member writes its
+ * gradients, whose weight is `weight`, and the ps makes the step with their mean. */
 static int step_down(struct algo *a, struct session *s, const struct stage_args *args,
                      int for_actor, int for_critic, int64_t rows, float weight,
                      struct fetches *f, struct err *err)

@@ -250,6 +250,10 @@ char *schema_bounds_text(const struct field *field);
 
 /* Prints what a key means, and its choices: "kind of the action spaces (discrete or ...)". */
 void schema_print_doc(const struct field *field, FILE *f);
+/* Prints a line of a configuration, without a newline at its end; behind it, from that column
+ * on, what the key means. field: NULL, or one without a meaning: the line alone. */
+void schema_print_commented(const char *line, const struct field *field, int column,
+                            FILE *f);
 /* Prints one line per key: path, default, meaning. */
 void schema_print(const struct schema *s, const char *path, FILE *f);
 

@@ -463,6 +463,18 @@ void schema_print_doc(const struct field *field, FILE *f)
     }
 }
 
+void schema_print_commented(const char *line, const struct field *field, int column,
+                            FILE *f)
+{
+    if (field == NULL || field->doc == NULL) {
+        (void)fprintf(f, "%s\n", line);
+        return;
+    }
+    (void)fprintf(f, "%-*s # ", column, line);
+    schema_print_doc(field, f);
+    (void)fputc('\n', f);
+}
+
 void schema_print(const struct schema *s, const char *path, FILE *out)
 {
     for (size_t i = 0; i < s->n; i++) {

@@ -28,6 +28,7 @@ static struct asked {
 /* Everything that decides which program it is, as a text. */
 static char *start_of(const struct agent_config *a)
 {
+    const struct program_place place = program_place(a->program);
     struct xstream text;
     FILE *f = xstream_begin(&text);
 
@@ -37,8 +38,8 @@ static char *start_of(const struct agent_config *a)
         yaml_tree_write(a->environment, f);
     if (a->sources != NULL)
         yaml_tree_write(a->sources, f);
-    if (program_place(a->program).kept != NULL)
-        (void)fprintf(f, "\n%s\n", program_place(a->program).kept);
+    if (place.kept != NULL)
+        (void)fprintf(f, "\n%s\n", place.kept);
     return xstream_end(&text);
 }
 

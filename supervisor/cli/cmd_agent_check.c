@@ -6,6 +6,7 @@
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/msg.h"
+#include "common/text/scan.h"
 #include "supervisor/ask/describe.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
@@ -29,16 +30,9 @@ struct request {
     struct arena *arena;
 };
 
-static int has_end(const char *path, const char *end)
-{
-    const size_t n = strlen(path), k = strlen(end);
-
-    return n > k && strcmp(path + n - k, end) == 0;
-}
-
 static int is_config(const char *path)
 {
-    return has_end(path, ".yaml") || has_end(path, ".yml");
+    return text_ends_with(path, ".yaml") || text_ends_with(path, ".yml");
 }
 
 /* A configuration whose agents are the program in that file. */
@@ -54,7 +48,7 @@ static int make_config(const struct request *r, const char *path,
         return err_errno(err, "%s", path);
     text = xasprintf(
         "env: {id: %s}\ndefaults:\n  algorithm: program\n  command: [%s\"%s\"]\n", r->env,
-        has_end(path, ".py") ? "python3, " : "", file);
+        text_ends_with(path, ".py") ? "python3, " : "", file);
     rc = run_config_parse(ret, text, strlen(text), "agent-check", options, &why);
     free(text);
     free(file);
@@ -79,7 +73,7 @@ static int is_like_earlier(const struct run_config *c, const struct env_spec *sp
     for (size_t i = 0; i < agent; i++)
         if (agent_config_is_same(&c->agents[i], &c->agents[agent]) &&
             env_sees_alike(&spec->agents[i], own) &&
-            memcmp(&spec->agents[i].space, &own->space, sizeof(own->space)) == 0)
+            env_acts_alike(&spec->agents[i], own))
             return 1;
     return 0;
 }

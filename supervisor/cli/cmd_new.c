@@ -36,13 +36,7 @@ static void write_key(FILE *f, const struct field *field, const char *value, int
     char *line = xasprintf("%*s%s%s:%s%s", indent, "", is_off ? "# " : "", field->key,
                            *value != '\0' ? " " : "", value);
 
-    if (field->doc == NULL) {
-        (void)fprintf(f, "%s\n", line);
-    } else {
-        (void)fprintf(f, "%-*s # ", COMMENT_AT, line);
-        schema_print_doc(field, f);
-        (void)fputc('\n', f);
-    }
+    schema_print_commented(line, field, COMMENT_AT, f);
     free(line);
 }
 

@@ -6,6 +6,7 @@
 #include "common/config/yaml_tree.h"
 #include "common/io/python_folder.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
@@ -64,13 +65,7 @@ static void write_value(const struct schema *s, const struct yaml_node *n, FILE 
     (void)fprintf(xstream_begin(&text), "  %s: ", n->key);
     yaml_tree_write(n, text.f);
     line = xstream_end(&text);
-    if (field != NULL && field->doc != NULL) {
-        (void)fprintf(f, "%-*s # ", COMMENT_AT, line);
-        schema_print_doc(field, f);
-        (void)fputc('\n', f);
-    } else {
-        (void)fprintf(f, "%s\n", line);
-    }
+    schema_print_commented(line, field, COMMENT_AT, f);
     free(line);
 }
 
@@ -232,7 +227,7 @@ int new_agent_write(const struct new_agent *a, char **ret_config, struct err *er
     int is_box = 0, rc = 0;
 
     *ret_config = NULL;
-    if (n < 4 || strcmp(a->file + n - 3, ".py") != 0 || !isalpha((unsigned char)*name))
+    if (!text_ends_with(a->file, ".py") || !isalpha((unsigned char)*name))
         rc = err_set(err, ERR_CONFIG, "--agent %s: a name such as my_agent.py expected",
                      a->file);
     free(name);

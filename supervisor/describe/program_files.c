@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DIGEST_BYTES = 16, COPY_BYTES = 64 << 10, MAX_DEPTH = 32 };
+enum { COPY_BYTES = 64 << 10, MAX_DEPTH = 32 };
 
 struct search {
     struct program_files *ret;
@@ -246,10 +246,10 @@ static int add_sources(struct search *s, const struct yaml_node *sources)
 /* ---- the copy ---- */
 
 /* Reads a file, and writes what it reads to `to` unless that is -1. ret_bytes: its length. */
-static int read_whole(const char *path, int to, char digest[2 * DIGEST_BYTES + 1],
+static int read_whole(const char *path, int to, char digest[2 * PROGRAM_DIGEST_BYTES + 1],
                       uint64_t *ret_bytes, struct err *err)
 {
-    unsigned char hash[DIGEST_BYTES];
+    unsigned char hash[PROGRAM_DIGEST_BYTES];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     crypto_generichash_state state;
     char *buffer;
@@ -276,7 +276,7 @@ static int read_whole(const char *path, int to, char digest[2 * DIGEST_BYTES + 1
         *ret_bytes += (uint64_t)n;
     }
     (void)crypto_generichash_final(&state, hash, sizeof(hash));
-    (void)sodium_bin2hex(digest, 2 * DIGEST_BYTES + 1, hash, sizeof(hash));
+    (void)sodium_bin2hex(digest, 2 * PROGRAM_DIGEST_BYTES + 1, hash, sizeof(hash));
     free(buffer);
     if (n < 0)
         rc = err_errno(err, "a copy of %s", path);
@@ -289,7 +289,7 @@ static int copy_file(const struct program_file *f, const char *to, struct err *e
     struct stat st;
     char *path = xasprintf("%s/%s", to, f->name);
     char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-    char digest[2 * DIGEST_BYTES + 1];
+    char digest[2 * PROGRAM_DIGEST_BYTES + 1];
     uint64_t bytes;
     int rc = tree_make(folder, err), fd = -1;
 

@@ -24,6 +24,7 @@
 enum {
     PROGRAM_MAX_FILES = 4096,
     PROGRAM_MAX_FILES_BYTES = 64 << 20, /* of all together */
+    PROGRAM_DIGEST_BYTES = 16,          /* BLAKE2b */
 };
 
 struct program_files {
@@ -32,7 +33,7 @@ struct program_files {
         const char *path; /* absolute */
         const char *name; /* in KEPT */
         int is_named;     /* by the program, whose identity has its digest, too */
-        char digest[33];  /* BLAKE2b */
+        char digest[2 * PROGRAM_DIGEST_BYTES + 1]; /* hexadecimal */
     } * file;
     size_t n;
     /* The directory of the program below KEPT/files: "" unless a file lies outside it. */

@@ -113,6 +113,12 @@ static inline int env_sees_alike(const struct env_agent *a, const struct env_age
            memcmp(a->image, b->image, sizeof(a->image)) == 0;
 }
 
+/* Whether they have the same space of actions. */
+static inline int env_acts_alike(const struct env_agent *a, const struct env_agent *b)
+{
+    return memcmp(&a->space, &b->space, sizeof(a->space)) == 0;
+}
+
 /* Whether the environment has masks and this agent has one-hot actions to apply them to. */
 int env_is_masked(const struct env_spec *spec, size_t agent);
 /* The first agent of an agent's team; its index identifies the team. */

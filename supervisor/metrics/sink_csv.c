@@ -334,7 +334,7 @@ static int add_columns(struct csv_sink *s, const struct metrics_row *row,
 {
     struct atomic_file *to = NULL;
     FILE *file =
-        beneath_fopen(s->path, "r+e"); /* rows were only appended to the old one */
+        beneath_fopen(s->path, "r+e"); /* what the old stream has read may be cut */
     int rc;
 
     if (file == NULL)

@@ -20,8 +20,8 @@
  *          bytes however often its run was resumed.
  *          A resumed file keeps the columns that it has. If it lacks one of a declared scalar,
  *          or an older build began the run (metrics_is_older), it gets none of scalars:
- *          what has no column goes to the event files alone. A run resumed with --anyway may ask for other
- *          metrics of the environment; these get columns. */
+ *          what has no column goes to the event files alone. A run resumed with --anyway may
+ *          ask for other metrics of the environment; these get columns. */
 struct csv_sink; /* opaque */
 int csv_sink_open(struct csv_sink **ret, const char *path, const struct metrics *m,
                   struct err *err);

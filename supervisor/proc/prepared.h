@@ -32,6 +32,7 @@ struct prepared; /* opaque */
 
 /* An agent that waits for its process. Embedded in its owner. */
 struct prepared_wait {
+    void *owner;                /* for the caller's use */
     int fds[PREPARED_FD_COUNT]; /* borrowed until the answer; the last may be -1 */
     /* One of the two is called, unless prepared_cancel is. */
     void (*on_born)(struct prepared_wait *w, pid_t pid);

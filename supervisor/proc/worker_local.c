@@ -243,8 +243,7 @@ static void end_waiting(struct local_link *l, int rc, const struct err *why)
 
 static void on_born(struct prepared_wait *w, pid_t pid)
 {
-    struct local_link *l =
-        (struct local_link *)((char *)w - offsetof(struct local_link, wait));
+    struct local_link *l = w->owner;
     struct err why = {0};
 
     end_waiting(l, proc_adopt(&l->proc, l->site->loop, pid, &why), &why);
@@ -252,8 +251,7 @@ static void on_born(struct prepared_wait *w, pid_t pid)
 
 static void on_none(struct prepared_wait *w)
 {
-    struct local_link *l =
-        (struct local_link *)((char *)w - offsetof(struct local_link, wait));
+    struct local_link *l = w->owner;
     const struct proc_spec spec = spec_of(l);
     struct err why = {0};
 
@@ -268,7 +266,8 @@ static int wait_for(struct local_link *l, struct prepared *p, struct err *err)
 
     if (rc < 0)
         return rc;
-    l->wait = (struct prepared_wait){.fds = {[PREPARED_FD_TEXT] = l->proc.ends[2],
+    l->wait = (struct prepared_wait){.owner = l,
+                                     .fds = {[PREPARED_FD_TEXT] = l->proc.ends[2],
                                              [PREPARED_FD_IN] = l->proc.ends[0],
                                              [PREPARED_FD_OUT] = l->proc.ends[1],
                                              [PREPARED_FD_BLOCK] = l->block.fd,

@@ -138,7 +138,7 @@ static int check_spaces(const struct making *m, size_t first, size_t agent)
             "the observations of %s and %s differ in type or shape: they cannot "
             "share parameters (share: none, or lists of agents that are alike)",
             b->name, a->name);
-    if (memcmp(&a->space, &b->space, sizeof(a->space)) != 0 ||
+    if (!env_acts_alike(a, b) ||
         env_is_masked(m->spec, first) != env_is_masked(m->spec, agent))
         return refuse(m, "share",
                       "%s and %s have different actions: they cannot share parameters "

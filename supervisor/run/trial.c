@@ -112,8 +112,7 @@ static int is_like_last(const struct tried *x)
     const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
 
     if (x->agent == 0 || strcmp(own->team, last->team) != 0 ||
-        !env_sees_alike(own, last) ||
-        memcmp(&own->space, &last->space, sizeof(own->space)) != 0)
+        !env_sees_alike(own, last) || !env_acts_alike(own, last))
         return 0;
     return agent_config_is_same(&x->config->agents[x->agent],
                                 &x->config->agents[x->agent - 1]);

@@ -12,13 +12,12 @@ import argparse
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BROOD = os.environ.get("BROOD_BIN", str(ROOT / "scripts" / "brood"))
+from learning import ROOT, brood
+
 AGENTS = ROOT / "tests" / "examples" / "agents"
 
 
@@ -56,14 +55,6 @@ CASES = {
         "env": {**SPREAD, "copies": 32}, "experience": {"batch_size": 1024, "update_every": 100}},
                {}),
 }
-
-
-def brood(*args):
-    done = subprocess.run([BROOD, *map(str, args)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"brood {' '.join(map(str, args))}: {done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def one_seed(options, folder, name, seed):

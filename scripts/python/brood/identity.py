@@ -1,6 +1,7 @@
 """What the bits of an agent depend on, beside its variables and requests: a line each."""
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
@@ -79,7 +80,9 @@ def check_same(expected: Sequence[Any]) -> None:
                         f"has '{was}'", code="state")
 
 
+@functools.cache
 def identity() -> list[str]:
+    """Read once: what a process has imported does not follow its files."""
     libraries = [f"{name} {getattr(sys.modules[name], '__version__', '?')}"
                  for name in _LIBRARIES if name in sys.modules]
     return [*(f"{name} {digest(path)}" for name, path in own_files()),

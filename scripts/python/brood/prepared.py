@@ -21,6 +21,7 @@ import time
 from typing import Any
 
 from .errors import Error
+from .identity import identity
 from .protocol import (FD_BLOCK, FD_IN, FD_LOG, FD_OUT, FD_SHARED, NOTIFICATION, REQUEST,
                        RESPONSE, Message, error_map, pack, write_all)
 
@@ -61,6 +62,7 @@ def serve(hello: Message, request: Message | None) -> None:
         write_all(FD_OUT, pack([RESPONSE, request[1], error_map(Error(why, code="state")), None]))
         os._exit(0)
     connection = socket.socket(fileno=FD_SHARED)
+    identity()  # the agents compare it
     gc.collect()
     gc.freeze()  # the collector does not touch, and so does not copy, what all share
     write_all(FD_OUT, pack([RESPONSE, request[1], None, {}]))

@@ -2,7 +2,8 @@
 
 brood-agent starts the program, with the descriptors of protocol.py, and has said `hello`. The
 first request is in a memfd, so that it is complete before the program runs: `describe`, which
-is answered from the class alone, `configure`, or `prepare` (prepared.py). Standard output and error are the agent's log.
+is answered from the class alone, `configure`, or `prepare` (prepared.py). Standard output and
+error are the agent's log.
 """
 from __future__ import annotations
 
