@@ -1,7 +1,9 @@
 #include "supervisor/proc/agent_table.h"
 
 #include "common/err/check.h"
+#include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/agent.h"
 #include "supervisor/proc/worker_local.h"
 
@@ -193,9 +195,26 @@ static void host_on_gone(struct agent *a)
 
 /* Creating, starting, stopping */
 
+/* For tests of long replays. 0: snapshots are due by their cost. */
+static size_t snapshots_due_after(void)
+{
+    const char *wish = getenv(SNAPSHOT_VARIABLE);
+    uint64_t n;
+
+    if (wish == NULL || *wish == '\0')
+        return 0;
+    if (text_u64(wish, &n) && n > 0 && n <= SIZE_MAX)
+        return (size_t)n;
+    log_warn(SNAPSHOT_VARIABLE "=%s: a number of requests expected, at least 1; snapshots are "
+                               "taken by their cost",
+             wish);
+    return 0;
+}
+
 static int table_init(struct agent_table *t, int agent_exe_fd, int log_fd,
                       const struct agent_spec *specs, struct err *err)
 {
+    const size_t due_after = snapshots_due_after();
     size_t n_local = 0;
     int rc = 0;
 
@@ -208,6 +227,7 @@ static int table_init(struct agent_table *t, int agent_exe_fd, int log_fd,
             specs[i].site != NULL ? specs[i].site : local_site_base(t->local);
 
         rc = agent_init(&t->agents[i], &t->host, site, i, &specs[i], err);
+        t->agents[i].replay.due_after = due_after;
     }
     return rc;
 }

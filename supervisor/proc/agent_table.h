@@ -204,6 +204,9 @@ void agent_table_set_numerics(struct agent_table *t, enum numerics numerics);
  * "restored". The agent fails if its block has another size. ERR_LIMIT, ERR_NOMEM, -errno. */
 int agent_table_preload(struct agent_table *t, size_t agent, const void *block,
                         size_t block_bytes, struct err *err);
+/* A number N: snapshots of all agents are due after N writing requests each, instead of when
+ * copying costs little. For tests and benches of long replays. Read by agent_table_new. */
+#define SNAPSHOT_VARIABLE "BROOD_SNAPSHOT_AFTER"
 /* Keeps at most that many writing requests of an agent for its next process: a snapshot is
  * taken before there would be more. At least 1. */
 void agent_table_limit_replay(struct agent_table *t, size_t agent, size_t max_requests);

@@ -151,15 +151,17 @@ static int is_full(const struct replay *r, size_t more_bytes)
            (r->max_requests > 0 && r->n_requests >= r->max_requests);
 }
 
-static int is_snapshot_cheap(const struct replay *r)
+static int is_snapshot_due(const struct replay *r)
 {
+    if (r->due_after > 0)
+        return r->n_requests >= r->due_after;
     return uv_hrtime() - r->taken_at_ns >= r->cost_ns * REPLAY_COST_DIVISOR;
 }
 
 void replay_keep(struct replay *r, const struct replay_block *block)
 {
     r->has_kept = 0;
-    if (r->n_requests > 0 && block != NULL && is_snapshot_cheap(r))
+    if (r->n_requests > 0 && block != NULL && is_snapshot_due(r))
         (void)replay_snapshot(r, block, NULL);
     r->has_kept = r->has_snapshot && r->n_requests == 0;
     r->kept = r->snapshot;
@@ -189,7 +191,7 @@ int replay_commit(struct replay *r, const struct replay_block *block,
 
     CHECK(r->has_snapshot);
     must_copy |= is_full(r, x->frame_len);
-    if (must_copy || is_snapshot_cheap(r))
+    if (must_copy || is_snapshot_due(r))
         rc = replay_snapshot(r, block, err);
     if (rc != UV_EAGAIN || must_copy)
         return rc;

@@ -77,8 +77,9 @@ def unshared_bytes(pid):
         return sum(int(line.split()[1]) << 10 for line in f if line.startswith("Private_"))
 
 
-def start(folder, config, run, env):
-    return subprocess.Popen([BROOD, "run", config, "--name", run, "-q", "--runs-dir", folder],
+def start(folder, config, run, env, *more):
+    return subprocess.Popen([BROOD, "run", config, "--name", run, "-q", "--runs-dir", folder,
+                             *more],
                             env={**os.environ, **env}, stdout=subprocess.DEVNULL,
                             start_new_session=True)
 

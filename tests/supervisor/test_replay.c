@@ -93,6 +93,27 @@ START_TEST(number_of_requests_is_bounded)
 }
 END_TEST
 
+/* A snapshot without cost, which is always due otherwise, waits for that many requests. */
+START_TEST(a_number_of_requests_makes_a_snapshot_due)
+{
+    struct replay r = REPLAY_ZERO;
+    char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
+    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
+
+    begin(&r, block, sizeof(block));
+    r.due_after = 3;
+    for (size_t i = 0; i < 12; i++) {
+        r.cost_ns = 0;
+        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
+        ck_assert_uint_eq(r.n_requests, (i + 1) % 4);
+    }
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 1, NULL), 0); /* must_copy goes first */
+    ck_assert_uint_eq(r.n_requests, 0);
+    replay_done(&r);
+}
+END_TEST
+
 START_TEST(an_earlier_snapshot_is_kept)
 {
     struct replay r = REPLAY_ZERO;
@@ -240,6 +261,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, an_older_copy_leaves_the_newer_requests);
     tcase_add_test(tc, list_is_bounded);
     tcase_add_test(tc, number_of_requests_is_bounded);
+    tcase_add_test(tc, a_number_of_requests_makes_a_snapshot_due);
     tcase_add_test(tc, digests_differ);
     suite_add_tcase(s, tc);
     return s;
