@@ -205,8 +205,9 @@ static size_t snapshots_due_after(void)
         return 0;
     if (text_u64(wish, &n) && n > 0 && n <= SIZE_MAX)
         return (size_t)n;
-    log_warn(SNAPSHOT_VARIABLE "=%s: a number of requests expected, at least 1; snapshots are "
-                               "taken by their cost",
+    log_warn(SNAPSHOT_VARIABLE
+             "=%s: a number of requests expected, at least 1; snapshots are "
+             "taken by their cost",
              wish);
     return 0;
 }
