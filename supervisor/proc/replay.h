@@ -49,8 +49,7 @@ struct replay {
     const uint8_t *kept; /* by replay_keep: an earlier snapshot, snapshot_bytes long */
     int has_kept;
     size_t max_requests; /* as many are kept; 0: any number. Set by the owner */
-    size_t
-        due_after; /* a snapshot is due after as many; 0: by its cost. Set by the owner */
+    size_t due_after;    /* a snapshot is due after as many; 0: by its cost. As above */
 
     uint8_t *spare;                  /* the second buffer */
     struct replay_request *requests; /* private from here on */
