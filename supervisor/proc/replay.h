@@ -4,8 +4,8 @@
  * A request is kept as the frame that was sent, with a digest of its response. The list is
  * cut only when a newer snapshot is complete. A snapshot is taken when copying costs under
  * 1 % of the time since the last one, and always before the list would exceed
- * REPLAY_MAX_BYTES or max_requests. One earlier snapshot can be kept beside it: there are two
- * buffers.
+ * REPLAY_MAX_BYTES or max_requests; with due_after, when the list has that many requests, whatever
+ * copying costs. One earlier snapshot can be kept beside it: there are two buffers.
  * Units  times in nanoseconds of uv_hrtime.
  */
 #ifndef SUPERVISOR_PROC_REPLAY_H
@@ -49,7 +49,7 @@ struct replay {
     const uint8_t *kept; /* by replay_keep: an earlier snapshot, snapshot_bytes long */
     int has_kept;
     size_t max_requests; /* as many are kept; 0: any number. Set by the owner */
-    size_t due_after;    /* a snapshot is due after as many; 0: by its cost. As above */
+    size_t due_after;    /* when a snapshot is due; 0: by its cost. Set by the owner */
 
     uint8_t *spare;                  /* the second buffer */
     struct replay_request *requests; /* private from here on */

@@ -77,11 +77,15 @@ def unshared_bytes(pid):
         return sum(int(line.split()[1]) << 10 for line in f if line.startswith("Private_"))
 
 
-def start(folder, config, run, env, *more):
-    return subprocess.Popen([BROOD, "run", config, "--name", run, "-q", "--runs-dir", folder,
-                             *more],
+def command(folder, env, *words):
+    """Starts brood, in a session of its own; env: variables besides those of this process."""
+    return subprocess.Popen([BROOD, *words, "-q", "--runs-dir", folder],
                             env={**os.environ, **env}, stdout=subprocess.DEVNULL,
                             start_new_session=True)
+
+
+def start(folder, config, run, env, *more):
+    return command(folder, env, "run", config, "--name", run, *more)
 
 
 def measure(folder, name, agent, env, kills):

@@ -71,44 +71,48 @@ START_TEST(snapshot_cuts_the_list)
 }
 END_TEST
 
+/* Commits requests to a list that has room for three until a snapshot is taken. */
+static void fill_lists_of_three(struct replay *r, uint64_t cost_ns)
+{
+    char block[4] = "abc";
+    const struct replay_block b = replay_block_at(block, sizeof(block));
+    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
+
+    begin(r, block, sizeof(block));
+    for (size_t i = 0; i < 12; i++) {
+        block[0] = (char)('a' + i);
+        r->cost_ns = cost_ns;
+        ck_assert_int_eq(replay_commit(r, &b, &x, 0, NULL), 0);
+        ck_assert_uint_eq(r->n_requests, (i + 1) % 4);
+        ck_assert_int_eq(r->snapshot[0], i < 3 ? 'a' : 'a' + (int)(i + 1) / 4 * 4 - 1);
+    }
+}
+
 /* If the number of requests is limited, a group that shares parameters can repeat that
  * many of its steps. */
 START_TEST(number_of_requests_is_bounded)
 {
     struct replay r = REPLAY_ZERO;
-    char block[4] = "abc";
-    const struct replay_block b = replay_block_at(block, sizeof(block));
-    struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
 
-    begin(&r, block, sizeof(block));
     r.max_requests = 3;
-    for (size_t i = 0; i < 12; i++) {
-        block[0] = (char)('a' + i);
-        r.cost_ns = UINT64_MAX / 1000;
-        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
-        ck_assert_uint_eq(r.n_requests, (i + 1) % 4);
-        ck_assert_int_eq(r.snapshot[0], i < 3 ? 'a' : 'a' + (int)(i + 1) / 4 * 4 - 1);
-    }
+    fill_lists_of_three(&r, UINT64_MAX / 1000);
     replay_done(&r);
 }
 END_TEST
 
-/* A snapshot without cost, which is always due otherwise, waits for that many requests. */
+/* A snapshot without cost, which is always due otherwise, waits for that many requests; one
+ * that must be taken does not. */
 START_TEST(a_number_of_requests_makes_a_snapshot_due)
 {
     struct replay r = REPLAY_ZERO;
-    char block[4] = "abc";
-    const struct replay_block b = replay_block_at(block, sizeof(block));
+    const struct replay_block b = replay_block_at("xyz", 4);
     struct replay_exchange x = exchange(1, (const uint8_t *)"f", 1);
 
-    begin(&r, block, sizeof(block));
     r.due_after = 3;
-    for (size_t i = 0; i < 12; i++) {
-        r.cost_ns = 0;
-        ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
-        ck_assert_uint_eq(r.n_requests, (i + 1) % 4);
-    }
-    ck_assert_int_eq(replay_commit(&r, &b, &x, 1, NULL), 0); /* must_copy goes first */
+    fill_lists_of_three(&r, 0);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 0, NULL), 0);
+    ck_assert_uint_eq(r.n_requests, 1);
+    ck_assert_int_eq(replay_commit(&r, &b, &x, 1, NULL), 0);
     ck_assert_uint_eq(r.n_requests, 0);
     replay_done(&r);
 }
