@@ -58,9 +58,10 @@ static int handle(void *ctx, const struct msg *request, struct msg_out *out)
 
     if (!is_confined && (is_import || strcmp(request->method, "configure") == 0)) {
         is_confined = 1;
-        confine_files(is_import || msg_get(&request->body, "prefix") != NULL
-                          ? CONFINE_READS
-                          : CONFINE_ALL);
+        (void)confine_files(is_import || msg_get(&request->body, "prefix") != NULL
+                                ? CONFINE_READS
+                                : CONFINE_ALL,
+                            NULL, NULL);
     }
     return service_handle(ctx, request, out);
 }

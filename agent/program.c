@@ -8,14 +8,22 @@
 #include "common/msg/protocol.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MAX_WORDS = 64, MAX_VARIABLES = 64, MAX_TEXT = 4096 };
+enum {
+    MAX_WORDS = 64,
+    MAX_VARIABLES = 64,
+    MAX_PATHS = 64,
+    MAX_THREADS = 1024,
+    MAX_TEXT = 4096
+};
 
 static const msgpack_object *program_of(const struct msg *request)
 {
@@ -90,15 +98,100 @@ static void set_python_path(const char *kept)
     free(copy);
 }
 
-static void set_usual(void)
+static int set_usual(const msgpack_object *map, uint64_t *ret_threads, struct err *err)
 {
-    static const char *const usual[][2] = {
-        {"PYTHONHASHSEED", "0"},   {"PYTHONDONTWRITEBYTECODE", "1"},
-        {"PYTHONUNBUFFERED", "1"}, {"OMP_NUM_THREADS", "1"},
-        {"MKL_NUM_THREADS", "1"},  {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+    static const char *const usual[][2] = {{"PYTHONHASHSEED", "0"},
+                                           {"PYTHONDONTWRITEBYTECODE", "1"},
+                                           {"PYTHONUNBUFFERED", "1"},
+                                           {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+    static const char *const threads[] = {"OMP_NUM_THREADS", "OMP_THREAD_LIMIT",
+                                          "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"};
+    char number[24];
+    int rc;
 
+    rc = msg_get_u64(map, "threads", MAX_THREADS, ret_threads, err);
+    (void)snprintf(number, sizeof(number), "%" PRIu64, *ret_threads);
     for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
         (void)setenv(usual[i][0], usual[i][1], 1);
+    for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
+        (void)setenv(threads[i], number, 1);
+    return rc;
+}
+
+/* ---- what it may do ---- */
+
+struct may {
+    int threads;                             /* start threads and processes */
+    struct confine_path path[MAX_PATHS + 1]; /* to change; they end with a NULL */
+    size_t n;
+};
+
+static void may_done(struct may *m)
+{
+    for (size_t i = 0; i < m->n; i++)
+        free(m->path[i].path);
+}
+
+static int take_paths(const msgpack_object *map, const char *key, int are_devices,
+                      const char *directory, struct may *ret, struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int rc = msg_get_array(map, key, &list, err);
+
+    for (uint32_t i = 0; rc == 0 && list != NULL && i < list->via.array.size; i++) {
+        char *path = NULL;
+
+        if (ret->n == MAX_PATHS)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "confine"),
+                              "at most %d paths expected", MAX_PATHS);
+        rc = take_text(&list->via.array.ptr[i], key, &path, err);
+        if (rc == 0 && *path != '/') {
+            char *whole = xasprintf("%s/%s", directory, path);
+
+            free(path);
+            path = whole;
+        }
+        if (rc == 0)
+            ret->path[ret->n++] = (struct confine_path){path, are_devices};
+    }
+    return rc;
+}
+
+static int take_may(const msgpack_object *map, const char *directory, uint64_t threads,
+                    struct may *ret, struct err *err)
+{
+    int rc = msg_get_bool(map, "starts_threads", &ret->threads, err);
+
+    if (rc == 0)
+        rc = take_paths(map, "files", 0, directory, ret, err);
+    if (rc == 0)
+        rc = take_paths(map, "devices", 1, directory, ret, err);
+    if (threads > 1)
+        ret->threads = 1;
+    return rc;
+}
+
+/* What the program takes upon itself before it is built (confine_fence). */
+static void set_fence(const struct may *m)
+{
+    char *fence = confine_fence((m->threads ? CONFINE_OPENS_THREADS : 0) |
+                                (m->n > 0 ? CONFINE_OPENS_FILES : 0));
+
+    (void)unsetenv("BROOD_FENCE");
+    if (fence != NULL)
+        (void)setenv("BROOD_FENCE", fence, 1);
+    free(fence);
+}
+
+static int confine(const struct may *m, struct err *err)
+{
+    const char *bad = NULL;
+
+    confine_calls(CONFINE_ENVIRONMENT);
+    if (confine_files(CONFINE_RUNS, m->path, &bad) == 0)
+        return 0;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "confine"), "%.300s: %s", bad,
+                      strerror(errno));
 }
 
 /* ---- where it is ---- */
@@ -216,6 +309,8 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
     const msgpack_object *map = program_of(request);
     char *words[MAX_WORDS + 1] = {0};
     struct place place = {0};
+    struct may may = {0};
+    uint64_t threads = 1;
     int rc = map->type == MSGPACK_OBJECT_MAP
                  ? take_words(map, words, err)
                  : err_set(err, ERR_PROTOCOL, "program: a map expected");
@@ -227,24 +322,30 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
                         place.start, strerror(errno));
     for (size_t i = 0; rc == 0 && words[i] != NULL; i++)
         place_word(&place, &words[i], i == 0);
-    set_usual();
+    if (rc == 0)
+        rc = set_usual(map, &threads, err);
+    if (rc == 0)
+        rc = take_may(map, place.directory, threads, &may, err);
     if (rc == 0)
         (void)setenv("BROOD_DIRECTORY", place.directory, 1);
     if (rc == 0)
         rc = set_given(map, err);
+    set_fence(&may);
     set_python_path(place.kept);
     if (rc == 0)
         rc = pass_on(request, frame, len, err);
     if (rc == 0) {
         (void)close_range(AGENT_FD_REQUEST + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-        confine_calls(CONFINE_ENVIRONMENT);
-        confine_files(CONFINE_RUNS);
+        rc = confine(&may, err);
+    }
+    if (rc == 0) {
         (void)execvp(words[0], words);
         rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "command"), "%.200s: %s", words[0],
                         strerror(errno));
     }
     for (size_t i = 0; words[i] != NULL; i++)
         free(words[i]);
+    may_done(&may);
     place_done(&place);
     return rc;
 }

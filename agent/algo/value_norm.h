@@ -6,6 +6,9 @@
  *            m1 = b m1 + (1 - b) mean of G,  m2 = b m2 + (1 - b) mean of G^2,
  *            d = b d + (1 - b),  b = 0.99999
  *            mean = m1 / max(d, 1e-5),  variance = max(m2 / max(d, 1e-5) - mean^2, 0.01)
+ * Pitfall  the running form can run away, as values are part of the returns and grow with their
+ *          scale: with windows much shorter than 1 / (1 - discount) and few passes over them
+ *          (seen: 8 steps, discount 0.99, one pass). popart grows far more slowly.
  * State    m1, m2, d: variable `<scope>/value_norm/statistics` (3) of doubles, saved with
  *          the others, not trained. Changed by value_norm_update alone.
  */

@@ -66,8 +66,8 @@ int loader_place_programs(struct yaml_node *root, struct arena *arena, struct er
     return rc;
 }
 
-static const char *const program_keys[] = {"command", "directory", "environment",
-                                           "sources", "program"};
+static const char *const program_keys[] = {
+    "command", "directory", "environment", "sources", "threads", "confine", "program"};
 enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
 
 /* Reads the keys that say what the program is. Returns 1 if any is given. */

@@ -111,6 +111,13 @@ struct experience_config {
     int64_t batch_size, warmup, update_every;
 };
 
+/* What a program may do besides when it has been imported (common/confine/confine.h). Paths are
+ * relative to its directory. */
+struct confine_config {
+    int threads;                             /* start threads and processes */
+    const struct yaml_node *files, *devices; /* to change; NULL: none */
+};
+
 struct agent_config {
     const char *name;
     const char *algorithm;
@@ -134,6 +141,8 @@ struct agent_config {
      * names itself, and the hash of its description. NULL: none. */
     const struct yaml_node *command, *environment, *sources;
     const char *directory, *program;
+    int64_t threads; /* that its libraries compute with; 0: one */
+    struct confine_config confine;
     /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */
     const struct yaml_node *from_at;
 };

@@ -159,6 +159,17 @@ static const struct field agent_experience_fields[] = {
 };
 static const struct schema agent_experience_schema = {TABLE(agent_experience_fields)};
 
+#define CONFINE(member) SCHEMA_AT(struct confine_config, member)
+static const struct field confine_fields[] = {
+    {"threads", FIELD_BOOL, CONFINE(threads), .flags = FIELD_SKIP_ZERO,
+     .doc = "it may start threads and processes (false)"},
+    {"files", FIELD_WORDS, CONFINE(files),
+     .doc = "files and folders that it may change, from its directory on"},
+    {"devices", FIELD_WORDS, CONFINE(devices),
+     .doc = "devices that it may use, [/dev/dri/renderD128]"},
+};
+static const struct schema confine_schema = {TABLE(confine_fields)};
+
 static const struct field agent_fields[] = {
     {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
      .doc = "see `brood algorithms`, which marks the default"},
@@ -171,6 +182,9 @@ static const struct field agent_fields[] = {
     {"sources", FIELD_WORDS, AGENT(sources), .flags = FIELD_VARIABLES,
      .doc = "files and folders that a run keeps beside what the program imports, "
             "[data/*.npy]"},
+    {"threads", FIELD_I64, AGENT(threads), .flags = FIELD_SKIP_ZERO, WITHIN(1, 1024),
+     .doc = "that the program's libraries compute with; its bytes depend on them (1)"},
+    {"confine", FIELD_MAP, AGENT(confine), .schema = &confine_schema},
     {"program", FIELD_NAME, AGENT(program), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
      .doc = "what the program said of itself (brood writes it into a run's file)"},
     {"settings", FIELD_MAP, AGENT(settings.value), .schema_of = settings_of},

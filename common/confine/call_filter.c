@@ -78,13 +78,12 @@ static void put_search(struct program *p, const struct range *r, size_t n)
     put_search(p, r + half, n - half);
 }
 
-static size_t find_ranges(struct range ret[MAX_RANGES], enum confine_kind kind,
-                          int debugs)
+static size_t find_ranges(struct range ret[MAX_RANGES], enum confine_kind kind, int more)
 {
     uint8_t verdicts[CALLS_END];
     size_t n = 0;
 
-    call_sets_fill(verdicts, kind, debugs);
+    call_sets_fill(verdicts, kind, more);
     CHECK(verdicts[CALLS_END - 1] == CALL_ENOSYS); /* so is everything above */
     for (uint32_t nr = 0; nr < CALLS_END; nr++) {
         if (n > 0 && ret[n - 1].verdict == verdicts[nr])
@@ -96,11 +95,11 @@ static size_t find_ranges(struct range ret[MAX_RANGES], enum confine_kind kind,
 }
 
 /* Arguments are pairs of halves, as this is a little endian machine. */
-static void put_check(struct program *p, enum call_verdict v)
+static void put_check(struct program *p, enum call_verdict v, uint32_t pid)
 {
     const struct call_check *c = &call_checks[v];
     const int equals = BPF_JMP | BPF_JEQ | BPF_K;
-    const uint32_t itself[] = {0, (uint32_t)getpid()};
+    const uint32_t itself[] = {0, pid};
     const uint32_t *values = c->how == CHECK_ITSELF ? itself : c->values;
     const size_t n = c->how == CHECK_ITSELF ? 2 : c->n_values;
     const int is_for_equal = c->how == CHECK_ONE_OF || c->how == CHECK_ITSELF;
@@ -119,11 +118,11 @@ static void put_check(struct program *p, enum call_verdict v)
 }
 
 size_t call_filter_make(struct sock_filter ret[CALL_FILTER_MAX], enum confine_kind kind,
-                        int debugs)
+                        int more, uint32_t pid)
 {
     struct program p = {.code = ret};
     struct range ranges[MAX_RANGES];
-    const size_t n = find_ranges(ranges, kind, debugs);
+    const size_t n = find_ranges(ranges, kind, more);
 
     (void)put(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
     (void)put(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
@@ -131,21 +130,21 @@ size_t call_filter_make(struct sock_filter ret[CALL_FILTER_MAX], enum confine_ki
     (void)put(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
     put_search(&p, ranges, n);
     for (enum call_verdict v = CALL_CHECKS; v < CALL_VERDICTS; v++)
-        put_check(&p, v);
+        put_check(&p, v, pid);
     for (size_t i = 0; i < p.n; i++)
         if (p.is_jump[i])
             p.code[i].k = (uint32_t)(p.at[p.code[i].k] - i - 1);
     return p.n;
 }
 
-int call_filter_install(enum confine_kind kind, int debugs)
+int call_filter_install(enum confine_kind kind, int more)
 {
     struct sock_filter code[CALL_FILTER_MAX];
     struct sock_fprog f = {.filter = code};
 
     if (ARCH == 0)
         return -1;
-    f.len = (unsigned short)call_filter_make(code, kind, debugs);
+    f.len = (unsigned short)call_filter_make(code, kind, more, (uint32_t)getpid());
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW,
                    &f) == 0
                ? 0

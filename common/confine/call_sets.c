@@ -23,8 +23,8 @@ static const uint32_t namespaces[] = {NAMESPACES};
  * not F_SETLEASE, F_NOTIFY, locks. */
 static const uint32_t fcntl_few[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD,
                                      F_SETFD, F_GETFL,         F_SETFL};
-static const uint32_t ioctl_few[] = {TCGETS, 0x802c542a /* TCGETS2 */, TIOCGWINSZ,
-                                     FIONREAD};
+static const uint32_t ioctl_few[] = {
+    TCGETS, 0x802c542a /* TCGETS2 */, TIOCGWINSZ, FIONREAD, FIOCLEX, FIONCLEX};
 /* They type into a terminal. */
 static const uint32_t ioctl_types[] = {TIOCSTI, TIOCLINUX};
 static const uint32_t prctl_few[] = {PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE,
@@ -434,17 +434,22 @@ static const struct {
 static const unsigned sets_of[CONFINE_KINDS] = {
     [CONFINE_AGENT] = COMPUTE | READ,
     [CONFINE_ENVIRONMENT] = COMPUTE | READ | WRITE | PROCESSES | CONNECT | EVENTS,
+    [CONFINE_PROGRAM] = COMPUTE | READ,
 };
 
 /* Linux 5.1: since then all architectures number new calls alike. */
 enum { FIRST_NEW_CALL = 424 };
 
-void call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int debugs)
+void call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int more)
 {
     unsigned wanted = sets_of[kind];
 
-    if (debugs && (wanted & PROCESSES) != 0)
+    if ((more & CALLS_DEBUGS) != 0 && (wanted & PROCESSES) != 0)
         wanted |= LOOK_INTO;
+    if (kind == CONFINE_PROGRAM && (more & CALLS_THREADS) != 0)
+        wanted |= PROCESSES | EVENTS;
+    if (kind == CONFINE_PROGRAM && (more & CALLS_WRITES) != 0)
+        wanted |= WRITE;
     memset(ret, CALL_EPERM, FIRST_NEW_CALL);
     memset(ret + FIRST_NEW_CALL, CALL_ENOSYS, CALLS_END - FIRST_NEW_CALL);
     for (size_t i = 0; i < sizeof(checked) / sizeof(checked[0]); i++)

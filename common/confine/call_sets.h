@@ -60,8 +60,15 @@ struct call_check {
 
 extern const struct call_check call_checks[CALL_VERDICTS];
 
-/* Fills in the verdict on every number below CALLS_END; all others are ENOSYS. debugs: the
- * kind may look into other processes if it may start programs at all. */
-void call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int debugs);
+/* What a kind may do besides. */
+enum call_more {
+    CALLS_DEBUGS = 1,  /* look into other processes, if it may start programs at all */
+    CALLS_THREADS = 2, /* of a program: threads, and processes with pipes between them */
+    CALLS_WRITES = 4,  /* of a program: what changes files; Landlock says which */
+};
+
+/* Fills in the verdict on every number below CALLS_END; all others are ENOSYS. more: of
+ * call_more. */
+void call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int more);
 
 #endif

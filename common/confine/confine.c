@@ -1,6 +1,7 @@
 #include "common/confine/confine.h"
 
 #include "common/confine/call_filter.h"
+#include "common/mem/xmalloc.h"
 
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -83,9 +85,26 @@ static int make_ruleset(const struct ruleset *r, long abi)
     return (int)syscall(SYS_landlock_create_ruleset, r, size, 0);
 }
 
+/* Allows what the ruleset forbids of a path. Some rights are those of folders. */
+static int allow_path(int ruleset, const struct confine_path *p, uint64_t files)
+{
+    uint64_t access = files & (LANDLOCK_ACCESS_FS_WRITE_FILE | TRUNCATE);
+    struct stat st;
+
+    if (stat(p->path, &st) < 0)
+        return -1;
+    if (S_ISDIR(st.st_mode))
+        access = files & ~(uint64_t)(LANDLOCK_ACCESS_FS_MAKE_CHAR |
+                                     LANDLOCK_ACCESS_FS_MAKE_BLOCK | IOCTL);
+    if (p->is_device)
+        access |= files & IOCTL;
+    return allow_below(ruleset, p->path, access);
+}
+
 /* A ruleset forbids what it handles, unless a rule allows it. Some libraries are loaded when
  * first needed (isal.h). */
-void confine_files(enum confine_files files)
+int confine_files(enum confine_files files, const struct confine_path *paths,
+                  const char **ret_bad)
 {
     const long abi = IS_POSSIBLE ? landlock_abi() : 0;
     struct ruleset r = {
@@ -93,7 +112,7 @@ void confine_files(enum confine_files files)
     int fd;
 
     if (abi < 1)
-        return;
+        return 0;
     r.files |=
         (abi >= 2 ? REFER : 0u) | (abi >= 3 ? TRUNCATE : 0u) | (abi >= 5 ? IOCTL : 0u);
     if (files != CONFINE_ALL)
@@ -102,12 +121,20 @@ void confine_files(enum confine_files files)
         r.files &= ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE;
     fd = make_ruleset(&r, abi);
     if (fd < 0)
-        return;
+        return 0;
+    for (size_t i = 0; paths != NULL && paths[i].path != NULL; i++) {
+        if (allow_path(fd, &paths[i], r.files) == 0)
+            continue;
+        *ret_bad = paths[i].path;
+        (void)close(fd);
+        return -1;
+    }
     if (files == CONFINE_ALL)
         (void)allow_below(fd, "/usr/lib", LANDLOCK_ACCESS_FS_READ_FILE);
     if (files == CONFINE_RUNS)
         (void)allow_below(fd, "/dev/null", LANDLOCK_ACCESS_FS_WRITE_FILE);
     (void)restrict_self(fd);
+    return 0;
 }
 
 /* A process in a domain can look only into those of the same domain: into what it started. A
@@ -147,9 +174,32 @@ void confine_calls(enum confine_kind kind)
         (void)setrlimit(RLIMIT_NPROC, &none);
         (void)setrlimit(RLIMIT_NOFILE, &files);
     } else {
-        debugs = enter_domain();
+        debugs = enter_domain() ? CALLS_DEBUGS : 0;
     }
     is_without_files = call_filter_install(kind, debugs) == 0 && kind == CONFINE_AGENT;
+}
+
+char *confine_fence(int opens)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct sock_filter code[CALL_FILTER_MAX];
+    const uint8_t *bytes = (const uint8_t *)code;
+    const int more = ((opens & CONFINE_OPENS_THREADS) != 0 ? CALLS_THREADS : 0) |
+                     ((opens & CONFINE_OPENS_FILES) != 0 ? CALLS_WRITES : 0);
+    size_t n;
+    char *ret;
+
+    if (!IS_POSSIBLE || !call_filter_is_possible())
+        return NULL;
+    n = sizeof(code[0]) *
+        call_filter_make(code, CONFINE_PROGRAM, more, CONFINE_PID_PLACE);
+    ret = xmalloc(2 * n + 1);
+    for (size_t i = 0; i < n; i++) {
+        ret[2 * i] = digits[bytes[i] >> 4];
+        ret[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret[2 * n] = '\0';
+    return ret;
 }
 
 /* ---- which of this the kernel supports ---- */

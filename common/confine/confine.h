@@ -21,6 +21,12 @@
  *              It changes the limits (ulimit) of no other process; priorities and processors of
  *              its user's processes it can change.
  *
+ * Program      an agent of the user's: as an environment, and Landlock forbids to change files
+ *              (CONFINE_RUNS). When it has been imported it takes what an agent may do
+ *              (confine_fence), with reading of files, and what its key `confine` opens. The
+ *              package brood does so for Python; a program in another language is an environment
+ *              to the kernel unless it installs the filter itself.
+ *
  * What is already open stays open: pipes, the block, the experience log. What is refused
  * fails; nothing is killed. No privileges are needed, but PR_SET_NO_NEW_PRIVS must be set
  * (launch.h).
@@ -39,6 +45,7 @@
 enum confine_kind {
     CONFINE_AGENT,
     CONFINE_ENVIRONMENT,
+    CONFINE_PROGRAM, /* from `build` on */
     CONFINE_KINDS,
 };
 
@@ -57,8 +64,26 @@ void confine_memory(void);
 void confine_calls(enum confine_kind kind);
 /* Whether confine_calls made this process an agent that can change no file. */
 int confine_is_without_files(void);
-/* Forbids all access to files except what `files` grants. Call it once. */
-void confine_files(enum confine_files files);
+/* Something that may be changed all the same. */
+struct confine_path {
+    char *path;    /* absolute: a file, or a folder and all below it */
+    int is_device; /* its own calls (ioctl) are allowed as well */
+};
+/* Forbids all access to files except what `files` and `paths` grant. paths: their end is a NULL;
+ * or NULL. Call it once. -1: nothing is forbidden, as *ret_bad cannot be opened (errno). */
+int confine_files(enum confine_files files, const struct confine_path *paths,
+                  const char **ret_bad);
+
+enum confine_opens {
+    CONFINE_OPENS_THREADS = 1, /* threads, processes, pipes */
+    CONFINE_OPENS_FILES = 2,   /* changes of files that Landlock allows */
+};
+/* A comparison with this number stands for one with the process's own pid. */
+#define CONFINE_PID_PLACE 0x7fffffff
+/* The filter of CONFINE_PROGRAM for a process that installs it itself: instructions (struct
+ * sock_filter) as hexadecimal digits; free(). opens: of confine_opens. NULL: the kernel has no
+ * seccomp. */
+char *confine_fence(int opens);
 
 /* The mechanisms that this kernel supports: "seccomp, landlock 6"; "none". ret: 64 bytes;
  * returned. */

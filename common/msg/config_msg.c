@@ -132,12 +132,25 @@ void msg_agent_config(struct msg_out *o, const struct agent_config *a)
     put_section(o, &agent_schema, a, a);
 }
 
+static void put_words(struct msg_out *o, const char *key, const struct yaml_node *words)
+{
+    if (words == NULL)
+        return;
+    msg_key(o, key);
+    msg_array(o, words->n);
+    for (size_t i = 0; i < words->n; i++)
+        msg_str(o, words->child[i]->text);
+}
+
 void msg_program(struct msg_out *o, const struct agent_config *a,
                  const struct program_place *place)
 {
     const struct yaml_node *env = a->environment;
+    const struct confine_config *may = &a->confine;
 
-    msg_map(o, 3u + 2 * (place->kept != NULL) + (place->identity != NULL));
+    msg_map(o, 3u + 2 * (place->kept != NULL) + (place->identity != NULL) +
+                   (a->threads > 0) + (may->threads != 0) + (may->files != NULL) +
+                   (may->devices != NULL));
     if (place->kept != NULL) {
         msg_put_str(o, "kept", place->kept);
         msg_put_str(o, "within", place->within);
@@ -152,10 +165,13 @@ void msg_program(struct msg_out *o, const struct agent_config *a,
         for (size_t i = 0; i < n; i++)
             msg_str(o, place->identity[i]);
     }
-    msg_key(o, "command");
-    msg_array(o, a->command->n);
-    for (size_t i = 0; i < a->command->n; i++)
-        msg_str(o, a->command->child[i]->text);
+    if (a->threads > 0)
+        msg_put_u64(o, "threads", (uint64_t)a->threads);
+    if (may->threads)
+        msg_put_bool(o, "starts_threads", 1);
+    put_words(o, "files", may->files);
+    put_words(o, "devices", may->devices);
+    put_words(o, "command", a->command);
     msg_put_str(o, "directory", a->directory);
     msg_key(o, "environment");
     msg_map(o, env != NULL ? env->n : 0);

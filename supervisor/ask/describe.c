@@ -8,6 +8,7 @@
 #include "supervisor/describe/programs.h"
 #include "supervisor/proc/binaries.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,14 @@ static char *start_of(const struct agent_config *a)
     FILE *f = xstream_begin(&text);
 
     yaml_tree_write(a->command, f);
-    (void)fprintf(f, "\n%s\n", a->directory);
+    (void)fprintf(f, "\n%s\n%" PRId64 " %d\n", a->directory, a->threads,
+                  a->confine.threads);
+    if (a->confine.files != NULL)
+        yaml_tree_write(a->confine.files, f);
+    (void)fputc('\n', f);
+    if (a->confine.devices != NULL)
+        yaml_tree_write(a->confine.devices, f);
+    (void)fputc('\n', f);
     if (a->environment != NULL)
         yaml_tree_write(a->environment, f);
     if (a->sources != NULL)
@@ -53,16 +61,17 @@ static void pack_describe(void *ctx, size_t agent, int restored, struct msg_out 
     msg_program(o, a, &place);
 }
 
-/* Adds the files that the program has not named itself to what its bits depend on. */
-static void add_identity(struct algorithm_info *info, const struct program_files *files,
-                         struct arena *arena)
+/* Adds the files that the program has not named itself, and threads, to what its bits depend
+ * on. */
+static void add_identity(struct algorithm_info *info, const struct agent_config *a,
+                         const struct program_files *files, struct arena *arena)
 {
     const char **lines;
     size_t n = 0;
 
     while (info->identity != NULL && info->identity[n] != NULL)
         n++;
-    lines = ARENA_ARRAY(arena, const char *, n + files->n + 1);
+    lines = ARENA_ARRAY(arena, const char *, n + files->n + 2);
     if (n > 0)
         memcpy(lines, info->identity, n * sizeof(*lines));
     for (size_t i = 0; i < files->n && n < ALGORITHM_MAX_IDENTITY; i++)
@@ -70,6 +79,8 @@ static void add_identity(struct algorithm_info *info, const struct program_files
             lines[n++] =
                 arena_printf(arena, "%.200s %s", strchr(files->file[i].name, '/') + 1,
                              files->file[i].digest);
+    if (a->threads > 1 && n < ALGORITHM_MAX_IDENTITY)
+        lines[n++] = arena_printf(arena, "threads %" PRId64, a->threads);
     info->identity = n > 0 ? lines : NULL;
     info->within = *files->within != '\0' ? arena_strdup(arena, files->within) : NULL;
 }
@@ -83,7 +94,7 @@ static int find_files(const struct agent_config *a, const msgpack_object *answer
     const int rc = program_files_find(ret, answer, a, &place, err);
 
     if (rc == 0)
-        add_identity(info, ret, arena);
+        add_identity(info, a, ret, arena);
     return rc;
 }
 

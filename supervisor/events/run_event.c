@@ -128,6 +128,7 @@ static const struct kind {
     [RUN_EVENT_INEXACT] = {"inexact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields)},
+    [RUN_EVENT_OPENED] = {"opened", J | P, FIELDS(why_fields)},
     [RUN_EVENT_SPAWN] = {"spawn", J | P, FIELDS(life_fields)},
     [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields)},
     [RUN_EVENT_READY] = {"ready", J | P, FIELDS(life_fields)},

@@ -136,6 +136,7 @@ static int start_driver(struct training *t, const struct rollout_args *args,
     int rc = rollout_new(&t->rollout, args, err);
 
     training_check_portable(t);
+    training_note_opened(t);
     if (rc == 0)
         training_pass_reads(t);
     if (rc == 0 && t->args->resume != NULL)

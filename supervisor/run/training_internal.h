@@ -228,6 +228,8 @@ void training_journal_begin(struct training *t);
 void training_journal_end(struct training *t, int rc);
 /* Once the agents are ready: sets t->not_portable, and records it in the journal. */
 void training_check_portable(struct training *t);
+/* Records what agents may do by their key `confine`. */
+void training_note_opened(struct training *t);
 double training_now_unix(void);
 /* The joint environment steps so far. */
 uint64_t training_steps(const struct training *t);

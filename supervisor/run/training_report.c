@@ -95,6 +95,33 @@ void training_check_portable(struct training *t)
         training_event(t, NOT_PORTABLE, .why = t->not_portable);
 }
 
+static void write_words(const char *what, const struct yaml_node *words, FILE *f)
+{
+    for (size_t i = 0; words != NULL && i < words->n; i++)
+        (void)fprintf(f, "%s %s", i == 0 ? what : ",", words->child[i]->text);
+}
+
+void training_note_opened(struct training *t)
+{
+    for (size_t i = 0; i < t->config->n_agents; i++) {
+        const struct agent_config *a = &t->config->agents[i];
+        const struct confine_config *c = &a->confine;
+        struct xstream text;
+        FILE *f;
+        char *line;
+
+        if (!c->threads && c->files == NULL && c->devices == NULL)
+            continue;
+        f = xstream_begin(&text);
+        (void)fprintf(f, "%s may%s", a->name, c->threads ? " start threads;" : "");
+        write_words(" change files:", c->files, f);
+        write_words(c->files != NULL ? "; use devices:" : " use devices:", c->devices, f);
+        line = xstream_end(&text);
+        training_event(t, OPENED, .why = line);
+        free(line);
+    }
+}
+
 static int exit_code(const struct training_result *r, int rc)
 {
     switch (r->end) {

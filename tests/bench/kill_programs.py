@@ -38,6 +38,7 @@ checkpoint: {{every_env_steps: {checkpoint}, max_to_keep: none}}
 defaults:
   algorithm: program
   command: [{python}, {example}]
+  discount: 0.9  # 0.99 lets values run away in windows of 8 steps
   actor: {{hidden: {hidden}}}
   critic: {{hidden: {hidden}}}
   settings: {settings}

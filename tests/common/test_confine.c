@@ -65,11 +65,11 @@ static int run(const struct filter *f, const struct seccomp_data *d)
     return -1;
 }
 
-static struct filter filter_of(enum confine_kind kind, int debugs)
+static struct filter filter_of(enum confine_kind kind, int more)
 {
     struct filter f;
 
-    f.n = call_filter_make(f.code, kind, debugs);
+    f.n = call_filter_make(f.code, kind, more, (uint32_t)getpid());
     ck_assert_uint_le(f.n, BPF_MAXINSNS);
     return f;
 }
@@ -98,11 +98,11 @@ START_TEST(every_number_has_the_answer_of_the_table)
 {
     uint8_t verdicts[CALLS_END];
 
-    for (int i = 0; i < 2 * CONFINE_KINDS; i++) {
-        const struct filter f = filter_of(i / 2, i % 2);
+    for (int i = 0; i < 8 * CONFINE_KINDS; i++) {
+        const struct filter f = filter_of(i / 8, i % 8);
         size_t n = 0;
 
-        call_sets_fill(verdicts, i / 2, i % 2);
+        call_sets_fill(verdicts, i / 8, i % 8);
         for (int nr = -1; nr < 2 * CALLS_END; nr++) {
             struct seccomp_data d = {.nr = nr, .arch = (uint32_t)ARCH};
             const int v = nr >= 0 && nr < CALLS_END ? verdicts[nr] : CALL_ENOSYS;
@@ -116,7 +116,7 @@ START_TEST(every_number_has_the_answer_of_the_table)
             d.arch = (uint32_t)OTHER;
             ck_assert_int_eq(run(&f, &d), ENOSYS);
         }
-        ck_assert_uint_gt(n, i / 2 == CONFINE_AGENT ? 80 : 220);
+        ck_assert_uint_gt(n, i / 8 == CONFINE_ENVIRONMENT ? 220 : 80);
     }
 }
 END_TEST
@@ -196,6 +196,38 @@ START_TEST(an_environment_does_what_programs_do)
 }
 END_TEST
 
+static int program(int more, int nr, uint64_t first, uint64_t second, uint64_t third)
+{
+    const struct filter f = filter_of(CONFINE_PROGRAM, more);
+    const struct seccomp_data d = {
+        .nr = nr, .arch = (uint32_t)ARCH, .args = {first, second, third}};
+
+    return run(&f, &d);
+}
+
+START_TEST(a_program_does_what_is_opened)
+{
+    for (int more = 0; more < 8; more++) {
+        const int threads = (more & CALLS_THREADS) != 0 ? 0 : EPERM;
+        const int writes = (more & CALLS_WRITES) != 0 ? 0 : EPERM;
+
+        ck_assert_int_eq(program(more, SYS_clone, CLONE_VM | CLONE_THREAD, 0, 0),
+                         threads);
+        ck_assert_int_eq(program(more, SYS_execve, 0, 0, 0), threads);
+        ck_assert_int_eq(program(more, SYS_pipe2, 0, 0, 0), threads);
+        ck_assert_int_eq(program(more, SYS_kill, 4711, 9, 0), threads);
+        ck_assert_int_eq(program(more, SYS_openat, 0, 0, O_WRONLY | O_CREAT), writes);
+        ck_assert_int_eq(program(more, SYS_unlinkat, 0, 0, 0), writes);
+        ck_assert_int_eq(program(more, SYS_ioctl, 3, 0x4601, 0), writes);
+        ck_assert_int_eq(program(more, SYS_openat, 0, 0, O_RDONLY), 0);
+        ck_assert_int_eq(program(more, SYS_socket, AF_UNIX, SOCK_STREAM, 0), EPERM);
+        ck_assert_int_eq(program(more, SYS_socketpair, AF_UNIX, SOCK_STREAM, 0), EPERM);
+        ck_assert_int_eq(program(more, SYS_futex, 0, 0, 0), 0);
+        ck_assert_int_eq(program(more, SYS_kill, (uint64_t)getpid(), 6, 0), 0);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("confine");
@@ -205,6 +237,7 @@ static Suite *make_suite(void)
     tcase_add_test(c, an_agent_reads_and_computes);
     tcase_add_test(c, an_agent_reaches_only_itself);
     tcase_add_test(c, an_environment_does_what_programs_do);
+    tcase_add_test(c, a_program_does_what_is_opened);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,5 +1,6 @@
 """What confined agents cannot do, tried from inside, and what environments still can do."""
 import errno
+import importlib.util
 import json
 import os
 import pathlib
@@ -117,6 +118,109 @@ defaults: {{algorithm: random}}
             assert code == "0", (name, log.read_text())
         elif name not in open_before:
             assert int(code) in (errno.EPERM, errno.EACCES, errno.ENOSYS), (name, code)
+
+
+FENCED = """
+import os, socket, subprocess, sys, threading
+import numpy as np
+import brood
+
+THREADS = os.environ["OMP_NUM_THREADS"]
+
+def connects():
+    socket.create_connection(("127.0.0.1", 9), 1)
+
+def writes(path):
+    with open(path, "w", encoding="ascii") as f:
+        f.write("x")
+
+TRIES = {"thread": lambda: threading.Thread(target=int).start(),
+         "process": lambda: subprocess.run(["true"], check=True),
+         "socket": connects, "write": lambda: writes(os.environ["INTO"]),
+         "remove": lambda: os.remove(__file__),
+         "read": lambda: open(__file__, encoding="ascii").read()}
+
+class Mine(brood.Agent):
+    rows = brood.window()
+    reads = ("reward",)
+
+    def build(self):
+        self.n = self.variable("n", np.zeros(1))
+        self.attempt("build")
+
+    def attempt(self, method):
+        where, _, what = os.environ.get("TRY", "").partition(" ")
+        if what and where == method:
+            TRIES[what]()
+            print("works:", what, "with", THREADS, file=sys.stderr)
+
+    def act(self, obs, ctx):
+        return np.zeros(len(obs), int)
+
+    def learn(self, batch, ctx):
+        self.attempt("learn")
+        self.n += 1
+        return {}
+
+brood.main(Mine)
+"""
+
+
+def test_an_agent_in_python_takes_what_it_may_do(w):
+    """What is refused is one line with file, line and a hint; the key `confine` opens it."""
+    found = confinement(w)
+    for module in ("numpy", "msgpack"):
+        if importlib.util.find_spec(module) is None:
+            raise harness.Skip(f"Python has no {module}")
+    if "seccomp" not in found:
+        raise harness.Skip("no seccomp here")
+    w.write("mine.py", FENCED)
+    config = w.write("mine.yaml", """
+env: {id: simple_spread, copies: 2}
+run: {env_steps: 200, seed: 1}
+experience: {update_every: 20}
+defaults: {algorithm: program, command: [python3, mine.py]}
+""")
+    into = w.path / "into"
+    into.mkdir()
+
+    def run(name, tried, *options, path=into / "file", **more):
+        return w.brood("run", config, "--name", name, "--set",
+                       f"defaults.environment={{TRY: {tried}, INTO: {path}}}",
+                       *(x for o in options for x in ("--set", o)), **more)
+
+    for number, what in enumerate(("thread", "process", "socket", "write", "remove")):
+        _, err = run(f"refused{number}", f"{'build' if number % 2 else 'learn'} {what}", code=None)
+        line, = [x for x in err.splitlines() if "the key `confine`" in x]
+        assert "mine.py:" in line and err.count("Error") == 1, (what, err)
+        assert not list(into.iterdir())
+    run("reads", "learn read")
+    for number, (what, *opened) in enumerate((
+            ("thread", "defaults.confine.threads=true"), ("process", "defaults.confine.threads=true"),
+            ("thread", "defaults.threads=2"), ("write", "defaults.confine.files=[into]"),
+            ("write", f"defaults.confine.files=[{into}]"),
+            ("write", f"defaults.confine.files=[{into / 'file'}]"))):
+        run(f"opened{number}", f"learn {what}", *opened)
+        log = (w.run_dir(f"opened{number}") / "logs" / "agent_0.log").read_text()
+        journal = (w.run_dir(f"opened{number}") / "journal").read_text()
+        assert f"works: {what} with {2 if 'threads=2' in opened[0] else 1}" in log, log
+        assert ("event=opened" in journal) == ("confine" in opened[0]), journal
+    assert (into / "file").read_text() == "x"
+    if "landlock" in found:
+        _, err = run("outside", "learn write", "defaults.confine.files=[into]",
+                     path=w.path / "other", code=None)
+        assert "PermissionError" in err and not (w.path / "other").exists(), err
+        _, err = run("nowhere", "learn write", "defaults.confine.files=[nothing]", code=2)
+        assert "nothing: No such file or directory" in err and err.count("\n") == 1, err
+    allowed = ["--set", f"defaults.environment={{TRY: learn write, INTO: {into / 'file'}}}"]
+    out, _ = w.brood("agent-check", config, "--updates", "2", *allowed, code=1)
+    assert "cannot write files" in out, out
+    out, _ = w.brood("agent-check", config, "--updates", "2", *allowed, "--set",
+                     "defaults.confine.files=[into]")
+    assert "0 faults" in out or "no faults" in out, out
+    _, err = w.brood("resume", "opened2", "--set", "run.env_steps=300", "--set",
+                     "defaults.threads=3", code=None)
+    assert "threads" in err, err
 
 
 def test_an_environment_keeps_what_programs_need(w):

@@ -54,8 +54,8 @@ ssize_t __real_read(int fd, void *data, size_t len);
 ssize_t __real_write(int fd, const void *data, size_t len);
 ssize_t __wrap_read(int fd, void *data, size_t len);
 ssize_t __wrap_write(int fd, const void *data, size_t len);
-void __real_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int debugs);
-void __wrap_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int debugs);
+void __real_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int more);
+void __wrap_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int more);
 
 static const struct fault *due_at(const char *point)
 {
@@ -182,9 +182,9 @@ static void take_method(const uint8_t *head, size_t len)
 }
 
 /* It may do what the shipped agent may, and peek. */
-void __wrap_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int debugs)
+void __wrap_call_sets_fill(uint8_t ret[CALLS_END], enum confine_kind kind, int more)
 {
-    __real_call_sets_fill(ret, kind, debugs);
+    __real_call_sets_fill(ret, kind, more);
     ret[SYS_pipe2] = ret[SYS_tee] = CALL_ALLOW;
 }
 

@@ -34,6 +34,7 @@ except ModuleNotFoundError as why:
     print(f"brood agent-check: {message_of(why)}", file=sys.stderr)
     sys.exit(2)
 
+_OPENS = ("threads", "starts_threads", "files", "devices")  # of what `configure` says of a program
 _SHAPES: dict[str, dict[str, Any]] = {
     "discrete": {"heads": [5]}, "heads": {"heads": [5, 3]}, "continuous": {"width": 2},
     "masked": {"heads": [5], "masked": True}}
@@ -78,7 +79,7 @@ def _subjects(path: str, o: argparse.Namespace) -> Iterator[tuple[str, Subject]]
         copies = int(found["copies"])
         yield f"{found['file']} {found['agent']}", Subject(
             program["command"], program.get("directory", ""), program.get("environment", {}),
-            o.agent_exe, body, min(int(found["rows"]), _MOST_ROWS), min(copies, _MOST_COPIES),
+            o.agent_exe, {k: v for k, v in program.items() if k in _OPENS}, body, min(int(found["rows"]), _MOST_ROWS), min(copies, _MOST_COPIES),
             max(1, int(found["update_every"]) // copies), o.updates)
     os.close(fd)
 
@@ -89,7 +90,7 @@ def _subject(o: argparse.Namespace) -> Subject:
                for i in range(3)]
     body = testing.configuration(players, settings=_settings(o.set))
     body.update(env="simple_spread", window=o.copies * o.window)
-    return Subject(_command(file), folder, {}, "", body, o.rows, o.copies, o.window, o.updates)
+    return Subject(_command(file), folder, {}, "", {}, body, o.rows, o.copies, o.window, o.updates)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any
 
-from . import prepared
+from . import confine, prepared
 from .agent import Agent
 from .describe import describe
 from .errors import CODES, Error, one_line
@@ -50,11 +50,12 @@ class Process:
             check_same(program.get("identity") or [])
         torch: Any = sys.modules.get("torch")
         if torch is not None:
-            torch.set_num_threads(1)
+            torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
             with contextlib.suppress(RuntimeError):  # too late, if it has computed already
                 torch.set_num_interop_threads(1)
             torch.set_deterministic_debug_mode("error")  # the usual call imports for 2 s
         memory = map_shared(FD_BLOCK, os.fstat(FD_BLOCK).st_size, True)
+        confine.tighten()
         runtime = Runtime(self._cls, body, memory, bool(body.get("restored")), self.send)
         self._check = SelfCheck(runtime)
         return runtime.configured()
@@ -93,9 +94,10 @@ class Process:
                 raise MemoryError from e
             traceback.print_exc()
             where = place_of(e)
-            text = one_line(f"{type(e).__name__}: {e}", 300)
-            return [RESPONSE, number, {"code": CODES["agent"],
-                                       "message": f"{text} ({where})" if where else text}, None]
+            text = one_line(f"{type(e).__name__}: {e}", 300) + (f" ({where})" if where else "")
+            if confine.is_refusal(e):
+                text += f": {confine.HINT}"
+            return [RESPONSE, number, {"code": CODES["agent"], "message": text}, None]
 
     def _place_of_method(self, method: str) -> str:
         """For an error in what a method returned."""

@@ -219,12 +219,15 @@ class Program:
     directory   where it starts; "": here
     agent_exe   brood-agent, which starts it with the variables and the confinement that it has in
                 a run; "": it is started as it is
+    opens       with agent_exe: what `threads` and `confine` of the configuration allow, as
+                `configure` has it under "program"
     within_s    how long an answer may take: Error("timeout") after that; 0: for ever
     """
 
     def __init__(self, command: Sequence[str], log: Experience | None = None,
                  capacity: int = 1 << 30, environment: Mapping[str, str] | None = None, *,
-                 directory: str = "", agent_exe: str = "", within_s: float = 0):
+                 directory: str = "", agent_exe: str = "",
+                 opens: Mapping[str, Any] | None = None, within_s: float = 0):
         self.command = list(command)
         self._log = log
         self._directory = directory
@@ -240,7 +243,7 @@ class Program:
         if agent_exe:
             self._environment = dict(os.environ)
             self._given = {"command": self.command, "directory": directory or os.getcwd(),
-                           "environment": dict(environment or {})}
+                           "environment": dict(environment or {}), **(opens or {})}
             self.command = [agent_exe, "agent", str(os.getpid()), "checked"]
         self._output = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self._configuration: Body | None = None

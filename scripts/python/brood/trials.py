@@ -50,6 +50,9 @@ _FAULTS = {"writes": "an agent cannot write files: brood opens them for reading 
            "network": "an answer must depend on the request and the block alone",
            "environment": "brood passes PATH, HOME, LANG and what the configuration lists under "
                           "`environment`: declare a setting"}
+# Faults by the keys of `opens` that allow them.
+_OPENED = {"writes": ("files", "devices"), "process": ("starts_threads", "threads"),
+           "thread": ("starts_threads", "threads")}
 _CAUSES = ("time", "entropy", "process id", "id", "global", "reads")  # of what is not repeatable
 _NAMED = re.compile(r"\w+ \(|agent \w+, stage")  # a text that names the method
 _UNKNOWN = re.compile("; no attribute differs: .*")
@@ -58,13 +61,14 @@ _SELF_NOTE = ": a process that replaces this one does not have it"
 
 @dataclass
 class Subject:
-    """What is checked. configuration: the params of `configure`, without the program; rows: of a
-    batch; copies: of the environment; window: steps of each between updates; updates: of the short
-    run."""
+    """What is checked. opens: as testing.Program has it; configuration: the params of `configure`,
+    without the program; rows: of a batch; copies: of the environment; window: steps of each between
+    updates; updates: of the short run."""
     command: Sequence[str]
     directory: str
     environment: Mapping[str, str]
     agent_exe: str
+    opens: Mapping[str, Any]
     configuration: dict[str, Any]
     rows: int
     copies: int
@@ -141,7 +145,7 @@ class Trials:
         usual = {"BROOD_SELF_CHECK": "0", "BROOD_CHECK_PURE": "0", "BROOD_WATCH": "0"}
         return Program(self.s.command, self.log, environment={
             **self.s.environment, **usual, **(environment or {})}, directory=self.s.directory,
-            agent_exe=self.s.agent_exe, within_s=WITHIN_S)
+            agent_exe=self.s.agent_exe, opens=self.s.opens, within_s=WITHIN_S)
 
     @contextlib.contextmanager
     def begun(self, block: bytes, **changes: Any) -> Iterator[Program]:
@@ -409,6 +413,8 @@ class Trials:
             name = text.split()[-1]
             if x["kind"] == "environment" and (name in self.s.environment or
                                                name.startswith("BROOD_")):
+                continue
+            if any(key in self.s.opens for key in _OPENED.get(x["kind"], ())):
                 continue
             if x["kind"] in _FAULTS:
                 self.report.add("fault", "effects", f"{text}: {_FAULTS[x['kind']]}", place,
