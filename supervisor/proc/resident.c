@@ -13,13 +13,35 @@ static int64_t field_bytes(const char *text, const char *name)
     return at != NULL ? strtoll(at + strlen(name), NULL, 10) * 1024 : -1;
 }
 
-int64_t resident_own_bytes(pid_t pid)
+static int64_t status_bytes(pid_t pid, const char *name)
 {
     char text[4096];
 
-    return pid_file_read(pid, "status", text, sizeof(text)) < 0
-               ? -1
-               : field_bytes(text, "\nRssAnon:");
+    return pid_file_read(pid, "status", text, sizeof(text)) < 0 ? -1
+                                                                : field_bytes(text, name);
+}
+
+int64_t resident_own_bytes(pid_t pid)
+{
+    return status_bytes(pid, "\nRssAnon:");
+}
+
+int64_t resident_data_bytes(pid_t pid)
+{
+    return status_bytes(pid, "\nVmData:");
+}
+
+/* A page that was written to is dirty, and private if only this process has it. */
+int64_t resident_inherited_bytes(pid_t pid)
+{
+    char text[4096];
+    int64_t anonymous, private;
+
+    if (pid_file_read(pid, "smaps_rollup", text, sizeof(text)) < 0)
+        return 0;
+    anonymous = field_bytes(text, "\nAnonymous:");
+    private = field_bytes(text, "\nPrivate_Dirty:");
+    return anonymous > private && private >= 0 ? anonymous - private : 0;
 }
 
 int64_t resident_bytes(pid_t pid)

@@ -34,6 +34,8 @@ enum { LIMIT_BY_KERNEL = 0 }; /* it reserves more than any limit */
 enum { LIMIT_BY_KERNEL = 1 };
 #endif
 
+#define INHERITED_EVERY_NS UINT64_C(5000000000)
+
 struct local_link {
     struct worker_link
         base; /* first: the table has a pointer to it, cast to local_link */
@@ -45,7 +47,12 @@ struct local_link {
     int is_awaited;            /* 1: it has been asked for, and has not come */
     int is_killed;             /* 1: it is killed as soon as it comes */
     int64_t memory_limit_bytes;
-    int is_closed; /* 1: the exit is reported once no orphan is left */
+    /* Of a process that a prepared one forked: what it had when it was born in RLIMIT_DATA, and
+     * what it shares with that one, as measured at that time. */
+    int is_forked;
+    int64_t data_bytes, inherited_bytes;
+    uint64_t inherited_at_ns; /* 0: never */
+    int is_closed;            /* 1: the exit is reported once no orphan is left */
     TAILQ_ENTRY(local_link) entry;
 };
 
@@ -244,8 +251,12 @@ static void end_waiting(struct local_link *l, int rc, const struct err *why)
 static void on_born(struct prepared_wait *w, pid_t pid)
 {
     struct local_link *l = w->owner;
+    const int64_t data = resident_data_bytes(pid);
     struct err why = {0};
 
+    l->is_forked = 1;
+    l->data_bytes = data > 0 ? data : 0;
+    l->inherited_at_ns = 0;
     end_waiting(l, proc_adopt(&l->proc, l->site->loop, pid, &why), &why);
 }
 
@@ -290,6 +301,8 @@ static int local_start(struct worker_link *base, struct err *err)
                        : proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
                                     &proc_callbacks, l, err);
 
+    l->is_forked = 0;
+    l->data_bytes = 0;
     note_process(l);
     base->exit_code = -1;
     base->signal = 0;
@@ -381,9 +394,21 @@ static int local_clear(struct worker_link *base, struct err *err)
 
 /* ---- watching ---- */
 
+/* What a process shares with the one that forked it only becomes less, and slowly: it is
+ * measured now and then. */
 static int64_t local_memory(struct worker_link *base)
 {
-    return base->is_running ? resident_bytes(base->pid) : -1;
+    struct local_link *l = local_of(base);
+    const int64_t all = base->is_running ? resident_bytes(base->pid) : -1;
+
+    if (all < 0 || !l->is_forked)
+        return all;
+    if (l->inherited_at_ns == 0 ||
+        uv_hrtime() - l->inherited_at_ns >= INHERITED_EVERY_NS) {
+        l->inherited_bytes = resident_inherited_bytes(base->pid);
+        l->inherited_at_ns = uv_hrtime();
+    }
+    return all > l->inherited_bytes ? all - l->inherited_bytes : 0;
 }
 
 /* The watchdog could miss a sudden allocation that exhausts the machine's memory, so the
@@ -396,7 +421,8 @@ static void local_limit_memory(struct worker_link *base, int64_t limit_bytes)
     if (!LIMIT_BY_KERNEL || !base->is_running)
         return;
     if (limit_bytes > 0)
-        r.rlim_cur = 2 * (rlim_t)limit_bytes + MEMORY_MARGIN;
+        r.rlim_cur =
+            2 * (rlim_t)limit_bytes + MEMORY_MARGIN + (rlim_t)local_of(base)->data_bytes;
     (void)prlimit(base->pid, RLIMIT_DATA, &r, NULL);
 }
 

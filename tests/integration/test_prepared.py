@@ -32,6 +32,8 @@ def fork():
     return FORK()
 
 os.fork = fork
+if FAULT == "large":
+    LARGE = bytearray(b"x") * (96 << 20)
 if FAULT == "thread":
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 '''
@@ -93,6 +95,19 @@ def end(w, p, run, expected):
     assert p.wait() == 0, p.log.read_text()
     harness.assert_same_files(expected, outcome(w.run_dir(run)))
     assert_nothing_is_left(w)
+
+
+def test_what_is_shared_with_it_is_not_the_agents_memory(w):
+    """A limit below what was imported ends no agent that has not written there."""
+    config = configured(w, 4000, "large")
+    w.brood("run", config, "--name", "small", "--set", "defaults.memory_limit=80M")
+    p = w.start("run", config, "--name", "seen", "--set", "run.env_steps=10000000")
+    ids(w, "seen")
+    sizes = [a["rss_bytes"] for a in w.status("seen")["agents"]]
+    assert len(sizes) == 3 and all(1 << 20 < n < 80 << 20 for n in sizes), sizes
+    w.brood("stop", "seen")
+    p.wait()
+    assert "event=respawn" not in (w.run_dir("small") / "journal").read_text()
 
 
 def test_agents_are_forked_and_give_the_same_bytes(w):

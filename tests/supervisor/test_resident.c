@@ -86,6 +86,44 @@ START_TEST(who_is_gone_holds_nothing)
 }
 END_TEST
 
+/* What a fork has is its parent's until one of them writes. */
+START_TEST(what_was_inherited_is_not_its_own)
+{
+    char *p = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    int go[2], told[2];
+    char c = 0;
+    pid_t pid;
+
+    memset(p, 1, MUCH);
+    ck_assert_int_eq(pipe(go), 0);
+    ck_assert_int_eq(pipe(told), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(go[1]);
+        for (size_t half = 0; half < 2 && read(go[0], &c, 1) == 1; half++) {
+            memset(p + half * (MUCH / 2), 2, MUCH / 2);
+            (void)write(told[1], &c, 1);
+        }
+        _exit(0);
+    }
+    ck_assert_int_gt(pid, 0);
+    ck_assert_int_ge(resident_data_bytes(pid), (int64_t)MUCH);
+    for (int64_t rest = (int64_t)MUCH; rest >= 0; rest -= (int64_t)MUCH / 2) {
+        ck_assert_int_gt(resident_inherited_bytes(pid), rest - SLACK);
+        ck_assert_int_lt(resident_inherited_bytes(pid), rest + SLACK);
+        ck_assert_int_gt(resident_bytes(pid), (int64_t)MUCH - SLACK);
+        if (rest > 0) {
+            ck_assert_int_eq(write(go[1], &c, 1), 1);
+            ck_assert_int_eq(read(told[0], &c, 1), 1);
+        }
+    }
+    (void)close(go[1]);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(resident_inherited_bytes(pid), 0);
+    ck_assert_int_eq(munmap(p, MUCH), 0);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("resident");
@@ -94,6 +132,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, its_own_memory_counts, 0, 2);
     tcase_add_test(tc, pages_of_a_file_do_not);
     tcase_add_test(tc, who_is_gone_holds_nothing);
+    tcase_add_test(tc, what_was_inherited_is_not_its_own);
     suite_add_tcase(s, tc);
     return s;
 }
