@@ -2,6 +2,7 @@
 import ast
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import textwrap
@@ -95,6 +96,28 @@ def killed_as_calm(w, config, kills, *options):
 
 def test_kills_change_no_byte(w):
     killed_as_calm(w, program(w), 12)
+
+
+def test_many_requests_are_repeated(w):
+    """BROOD_SNAPSHOT_AFTER makes copies of the variables rare: a process that replaces one that
+    died in the middle of an update does again what all updates before it did."""
+    options = ["--set", "checkpoint.every_env_steps=100000", "--set",
+               "evaluation.every_env_steps=0"]
+    w.brood("run", program(w, 4000), "--name", "calm", *options,
+            env={"BROOD_SNAPSHOT_AFTER": "seldom"})
+    assert "BROOD_SNAPSHOT_AFTER=seldom: a number of requests expected" in \
+        (w.run_dir("calm") / "logs/supervisor.log").read_text()
+    for run, after, least, most in (("usual", "", 0, 100), ("rare", "1000", 99, 100),
+                                    ("often", "8", 0, 8)):
+        w.brood("run", program(w, 4000, fault="dies"), "--name", run, *options,
+                env={"BROOD_SNAPSHOT_AFTER": after})
+        journal = (w.run_dir(run) / "journal").read_text()
+        replayed = [int(n) for n in re.findall(r"event=ready .*replayed=(\d+)", journal)]
+        assert journal.count("event=respawn") == 1, journal
+        assert least <= sum(replayed) <= most and len(replayed) <= 1, (run, replayed)
+        a, b = ({name: x for name, x in outcome(w.run_dir(r)).items() if "run.state" not in name}
+                for r in ("calm", run))  # which says how the program was started
+        harness.assert_same_files(a, b)
 
 
 def test_a_scalar_gets_a_column_when_it_comes(w):

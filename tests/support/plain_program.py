@@ -6,6 +6,7 @@ by adding to w what the rows of its batches are. FAULT in the environment breaks
     exit, raise, text    instead of describing itself
     hidden               it counts updates outside of its variable
     write                it writes a file
+    dies                 its first process, in the middle of the hundredth update
 """
 import mmap
 import os
@@ -34,7 +35,7 @@ def tensor(dtype, shape, data):
 
 class Agent:
     def __init__(self, conf):
-        self.name, self.n_updates = conf["name"], 0
+        self.name, self.n_updates, self.is_first = conf["name"], 0, not conf["restored"]
         me = next(a for a in conf["agents"] if a["name"] == self.name)
         self.obs, self.width = me["obs"], me["action"]["width"]
         self.block = mmap.mmap(BLOCK, 4096)
@@ -65,9 +66,12 @@ class Agent:
         rows = struct.unpack(f"<{len(body['rows'][2]) // 8}Q", body["rows"][2])
         for i, row in enumerate(rows):
             w[i % 4] += step * (row % 7)
+        self.n_updates += 1
         if FAULT == "hidden":
-            self.n_updates += 1
             w[0] += self.n_updates
+        if FAULT == "dies" and self.is_first and self.n_updates == 100:
+            self.block[:8] = bytes(8)
+            os.abort()
         self.block[:16] = struct.pack("<4f", *w)
         return {"outputs": {}, "scalars": {"critic_loss": w[0], "first_weight": w[0]}}
 
