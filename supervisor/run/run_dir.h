@@ -141,7 +141,8 @@ int run_dir_find_checkpoint(const char *runs_dir, const char *text, char **ret_d
  * lock, so that it cannot know whether the run is live; otherwise 0. */
 int run_dir_denied(const char *path, struct err *err);
 /* Returns 0 if programs that the run's configuration names may be executed; -EPERM if
- * another user owns the directory or config.yaml, or everybody may write config.yaml. */
+ * another user owns the directory, config.yaml or a file in programs/, or everybody may write
+ * one of these files. */
 int run_dir_check_trust(const char *path, struct err *err);
 /* Pid of the supervisor that holds the run's lock; 0: no process holds it, or
  * run_dir_denied; -1: a process holds it, but its pid is not known. */

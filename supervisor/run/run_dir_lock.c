@@ -5,12 +5,14 @@
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,6 +85,59 @@ int run_dir_denied(const char *path, struct err *err)
     return fd < 0 && run_dir_is_denial(why) ? run_dir_deny(path, err) : 0;
 }
 
+/* Deeper folders than a program has are not trusted. */
+enum { MAX_DEPTH = 32 };
+
+static int is_entry(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+/* The first file at or below the path that another user owns, or that everybody may write;
+ * free(). NULL: there is none. */
+static char *find_untrusted(const char *path, int depth, struct stat *ret)
+{
+    struct dirent **entries = NULL;
+    char *found = NULL;
+    int n;
+
+    if (lstat(path, ret) < 0)
+        return NULL;
+    if (ret->st_uid != geteuid() || depth == MAX_DEPTH ||
+        (!S_ISLNK(ret->st_mode) && (ret->st_mode & S_IWOTH) != 0))
+        return xstrdup(path);
+    n = S_ISDIR(ret->st_mode) ? beneath_scandir(path, &entries, is_entry) : 0;
+    for (int i = 0; i < n; i++) {
+        char *below = xasprintf("%s/%s", path, entries[i]->d_name);
+
+        if (found == NULL)
+            found = find_untrusted(below, depth + 1, ret);
+        free(below);
+        free(entries[i]);
+    }
+    free(entries);
+    return found;
+}
+
+/* The programs that the run keeps are executed as they are. */
+static int check_programs(const char *path, const char *name, struct err *err)
+{
+    char *programs = xasprintf("%s/programs", path), user[RUN_DIR_USER_BYTES];
+    struct stat st;
+    char *found = find_untrusted(programs, 0, &st);
+    int rc = 0;
+
+    if (found != NULL && st.st_uid != geteuid())
+        rc = err_set(err, -EPERM, "%s: its %.300s belongs to %s: --trust runs it", name,
+                     found + strlen(path) + 1, run_dir_user_name(st.st_uid, user));
+    else if (found != NULL)
+        rc = err_set(err, -EPERM, "%s: everybody may write its %.300s: --trust runs it",
+                     name, found + strlen(path) + 1);
+    free(found);
+    free(programs);
+    return rc;
+}
+
 int run_dir_check_trust(const char *path, struct err *err)
 {
     char *file = xasprintf("%s/config.yaml", path), user[RUN_DIR_USER_BYTES];
@@ -105,6 +160,8 @@ int run_dir_check_trust(const char *path, struct err *err)
                      "%s: everybody may write %s, and name programs in it: --trust runs "
                      "them",
                      name, what);
+    else
+        rc = check_programs(path, name, err);
     free(name);
     free(file);
     return rc;

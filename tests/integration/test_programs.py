@@ -331,6 +331,42 @@ def test_a_changed_program_continues_only_anyway(w):
     assert "event=inexact" in (w.run_dir("changed") / "journal").read_text()
 
 
+def test_a_program_is_no_policy_to_load(w):
+    w.brood("run", program(w, 500), "--name", "mine")
+    found = subprocess.run(
+        ["python3", "-c", "import brood, sys; brood.load_policy(sys.argv[1], 'agent_0')",
+         w.run_dir("mine")], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(harness.SOURCE / "scripts")})
+    if "No module named 'numpy'" in found.stderr:
+        raise harness.Skip("Python has no numpy")
+    assert "agent_0 is a program of its own" in found.stderr.splitlines()[-1], found.stderr
+
+
+def test_a_program_that_others_wrote_needs_trust(w):
+    w.brood("run", program(w), "--name", "mine", "--until", "1000", code=None)
+    folder, = (w.run_dir("mine") / "programs").iterdir()
+    file = folder / "files" / "agents" / "plain_program.py"
+
+    def refused(why):
+        for command in (("resume", "mine"), ("eval", "mine"), ("replay", "mine", "--to", "500"),
+                        ("fork", "mine", "--name", "forked")):
+            _, err = w.brood(*command, code=2)
+            assert why in err and "--trust" in err and err.count("\n") == 1, (command, err)
+
+    file.chmod(0o666)
+    refused(f"everybody may write its programs/{folder.name}/files/agents/plain_program.py")
+    file.chmod(0o640)
+    folder.chmod(0o777)
+    refused(f"everybody may write its programs/{folder.name}:")
+    folder.chmod(0o750)
+    if os.geteuid() == 0:
+        os.chown(file, 65534, 65534)
+        refused("plain_program.py belongs to nobody")
+        w.brood("eval", "mine", "--episodes", "2", "--trust")
+        os.chown(file, 0, 0)
+    w.brood("resume", "mine")
+
+
 def test_programs_play_beside_other_agents(w):
     config = program(w)
     w.brood("run", config, "--name", "mixed", "--set", "agents.agent_0={algorithm: ddpg, command: ~}",

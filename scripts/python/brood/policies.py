@@ -237,7 +237,10 @@ def _load(folder: pathlib.Path, config: Mapping[str, Any], agent: str, game: Any
     if agent not in config["agents"]:
         raise Error(f"there is no agent {agent}; there are: {', '.join(config['agents'])}")
     prefix = folder / agent / f"model.ckpt-{folder.name}"
-    if (algorithm := _setting(config, agent, "algorithm")) in _WITHOUT_POLICY:
+    if (algorithm := _setting(config, agent, "algorithm")) == "program":
+        raise Error(f"{prefix}: {agent} is a program of its own, which is not started here: brood "
+                    "eval plays it, or load the variables into its network (brood export)")
+    if algorithm in _WITHOUT_POLICY:
         raise Error(f"{prefix}: {agent} has no policy to load: its algorithm is {algorithm}")
     try:
         network = Network(prefix)
