@@ -510,7 +510,9 @@ def copy_run(run, to):
 
 
 def json_lines(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    """Of whole lines: the last one may still be written."""
+    whole = text[:text.rfind("\n") + 1]
+    return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
 
 def main():

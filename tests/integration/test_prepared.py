@@ -99,7 +99,7 @@ def end(w, p, run, expected):
 
 def test_what_is_shared_with_it_is_not_the_agents_memory(w):
     """A limit below what was imported ends no agent that has not written there."""
-    config = configured(w, 4000, "large")
+    config = configured(w, 1000, "large")
     w.brood("run", config, "--name", "small", "--set", "defaults.memory_limit=80M")
     p = w.start("run", config, "--name", "seen", "--set", "run.env_steps=10000000")
     ids(w, "seen")
@@ -143,7 +143,7 @@ def test_a_prepared_process_that_is_killed_is_replaced(w):
 
 
 def test_all_processes_are_killed_at_once(w):
-    config = configured(w, steps=30000)
+    config = configured(w, steps=20000)
     expected = calm(w, config)
     p = w.start("run", config, "--name", "a")
     for _ in range(2):
@@ -159,7 +159,7 @@ def test_what_cannot_be_prepared_is_executed(w):
     for fault, says in (("", None), ("thread", "it has 2 threads after its imports"),
                         ("first", None), ("second", None), ("gone", None)):
         name = fault or "calm"
-        w.brood("run", configured(w, fault=fault), "--name", name)
+        w.brood("run", configured(w, 1000, fault), "--name", name)
         assert log(w, name).count("can be prepared") == (says is not None), log(w, name)
         assert says is None or says in log(w, name), log(w, name)
         assert_nothing_is_left(w)

@@ -4,6 +4,7 @@ import pathlib
 import random
 import re
 import signal
+import time
 
 import harness
 from test_exactness import outcome
@@ -181,6 +182,7 @@ def test_a_trial_that_is_killed_again_and_again_is_left_alone(w):
             seen = harness.look_at(pid)
             if seen and "1-s1" in seen[2]:
                 harness.kill(pid)
+        time.sleep(0.2)  # to look for it is most of the work here
         return p.poll() is not None
     harness.wait_until("the end of the sweep", end_it)
     err = p.log.read_text()
