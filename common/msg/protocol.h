@@ -48,6 +48,8 @@
  *               with: its ps process, and its agents in the environment's order (also
  *               sent for role "ps"),
  *               program? {command [str...], directory str, environment {str: str},
+ *               threads? u (of its libraries), starts_threads? bool, files? [str...],
+ *               devices? [str...] (what it may do besides, the key `confine`),
  *               kept? str, within? str (the run's copy of its files: the folder, and
  *               where the program starts below its `files`), identity? [str...] (what it
  *               must be, as in its answer to `describe`; it refuses to be another)}: the

@@ -113,9 +113,10 @@ void training_note_opened(struct training *t)
         if (!c->threads && c->files == NULL && c->devices == NULL)
             continue;
         f = xstream_begin(&text);
-        (void)fprintf(f, "%s may%s", a->name, c->threads ? " start threads;" : "");
-        write_words(" change files:", c->files, f);
-        write_words(c->files != NULL ? "; use devices:" : " use devices:", c->devices, f);
+        (void)fprintf(f, "%s may%s", a->name, c->threads ? " start threads" : "");
+        write_words(c->threads ? ", change files:" : " change files:", c->files, f);
+        write_words(c->threads || c->files != NULL ? ", use devices:" : " use devices:",
+                    c->devices, f);
         line = xstream_end(&text);
         training_event(t, OPENED, .why = line);
         free(line);
