@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_OPENS = 3 };
+
 struct ask {
     size_t n;
     struct agent_spec *specs; /* [n], copies of the caller's */
@@ -87,7 +89,7 @@ static void on_signal(uv_poll_t *poll, int status, int events)
     ask_fail(poll->data, &why);
 }
 
-int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
+static int open_once(struct ask **ret, const struct ask_args *args, struct err *err)
 {
     struct ask *a = xcalloc(1, sizeof(*a));
     int rc;
@@ -112,6 +114,19 @@ int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
         return 0;
     rc = start(a, args->agent_exe_fd, err);
     return rc < 0 ? rc : ask_wait(a, err);
+}
+
+int ask_open(struct ask **ret, const struct ask_args *args, struct err *err)
+{
+    struct err why = {0};
+    int rc = open_once(ret, args, &why);
+
+    for (int i = 1; i < MAX_OPENS && rc < 0 && ask_process_was_killed(*ret); i++) {
+        ask_close(*ret);
+        why = (struct err){0};
+        rc = open_once(ret, args, &why);
+    }
+    return rc < 0 ? err_pass(err, &why) : 0;
 }
 
 void ask_close(struct ask *a)

@@ -39,7 +39,9 @@ struct ask_args {
     void *ctx;                      /* passed to their pack_configure */
 };
 
-/* Sets *ret even on failure, for ask_close. */
+/* If a signal that nobody here sent ends a process before it responds, which says nothing about
+ * what it was asked, all are started anew, twice at most. Sets *ret even on failure, for
+ * ask_close. */
 int ask_open(struct ask **ret, const struct ask_args *args, struct err *err);
 void ask_close(struct ask *a); /* NULL is fine */
 

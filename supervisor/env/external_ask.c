@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PROCESSES = 3 };
-
 /* The last answer is kept, because a command reads a configuration several times and then
  * creates its environment. */
 static struct {
@@ -40,10 +38,10 @@ static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out
     external_pack_configure(ctx, 1, 0, o);
 }
 
-/* *ret_killed: whether a signal ended the process before it answered, ERR_AGENT. ERR_CONFIG: it
- * failed for reasons of its own. */
+/* ERR_AGENT: signals ended the process before it answered. ERR_CONFIG: it failed for reasons of
+ * its own. */
 static int ask_process(struct env_spec *ret, struct external *f, struct arena *arena,
-                       int *ret_killed, struct err *err)
+                       struct err *err)
 {
     const struct agent_spec spec = {.name = "environment",
                                     .role = "environment",
@@ -68,28 +66,22 @@ static int ask_process(struct env_spec *ret, struct external *f, struct arena *a
         if (rc < 0)
             (void)err_wrap(err, "its answer to configure");
     }
-    *ret_killed = ask_process_was_killed(ask);
     if (rc < 0 && ask_process_failed(ask) && rc != ERR_INTERRUPTED)
-        rc = *ret_killed ? ERR_AGENT : ERR_CONFIG;
+        rc = ask_process_was_killed(ask) ? ERR_AGENT : ERR_CONFIG;
     if (rc < 0 && err != NULL)
         err->code = rc;
     ask_close(ask);
     return rc;
 }
 
-/* A process that is killed from outside says nothing about the configuration: another one is
- * asked. One that crashes by itself does so each time. */
 static int ask_anew(struct external *f, char *question, struct err *err)
 {
-    int rc = -1, killed = 1;
+    int rc;
 
     free(kept.question);
     kept.question = NULL;
-    for (int i = 0; i < MAX_PROCESSES && rc < 0 && killed; i++) {
-        killed = 0;
-        arena_reset(&kept.arena);
-        rc = ask_process(&kept.spec, f, &kept.arena, &killed, err);
-    }
+    arena_reset(&kept.arena);
+    rc = ask_process(&kept.spec, f, &kept.arena, err);
     if (rc < 0 && f->directory != NULL && access(f->directory, X_OK) < 0)
         (void)err_add(err, "if it has moved, env.directory says where it is now");
     if (rc < 0)

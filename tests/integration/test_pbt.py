@@ -1,8 +1,11 @@
 """`brood sweep` with population based training: forks of the better, exactly."""
 import csv
+import importlib.util
 import json
 import os
 import random
+import re
+import shutil
 import signal
 
 import harness
@@ -108,6 +111,29 @@ def kill_some(w, study, name):
     p.wait()
     kill_at_random(w, study, name, draw, ("agent", "run") * (1 if harness.SANITIZED else 4))
     return True
+
+
+def test_a_population_of_programs_survives_kills(w):
+    """A setting that the agents, programs of the user's, say that they have is searched."""
+    if importlib.util.find_spec("msgpack") is None:
+        raise harness.Skip("Python has no msgpack")
+    shutil.copy(harness.SOURCE / "tests" / "support" / "plain_program.py", w.path)
+    program = "algorithm: program, command: [python3, plain_program.py],"
+    base = w.write("base.yaml", re.sub(r"algorithm: .*\n", program + "\n", BASE.replace("env_steps: 640", "env_steps: 1920")))
+    assert program in base.read_text()
+    study = w.write("pbt.yaml", STUDY.replace(
+        "defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.03]}",
+        "defaults.settings.step: {uniform: [0.01, 0.9]}").replace("interval: 160", "interval: 640"))
+    calm, err = sweep(w, study, "calm")
+    assert "becomes a fork of" in err, err
+    for name in (f"killed-{i}" for i in range(20)):
+        if all(kill_at_random(w, study, name, random.Random(3), EACH).values()):
+            break
+    else:
+        raise AssertionError("no study lasted until each kind of process had been killed")
+    again, _ = sweep(w, study, name, "--jobs", "2")
+    assert again == calm, (again, calm)
+    assert_same_study(w, "calm", name)
 
 
 def test_a_member_that_fails_is_replaced(w):

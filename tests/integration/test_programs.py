@@ -75,6 +75,24 @@ def test_a_program_that_does_not_describe_itself_is_refused(w):
         assert not os.path.exists("/tmp/of_a_program")
 
 
+def test_a_process_that_is_killed_while_it_describes_itself_is_replaced(w):
+    """Three times, then the line says so."""
+    for kills, code in ((2, 0), (3, 2)):
+        go = w.path / f"go{kills}"
+        p = w.start("check", program(w), "--set",
+                    f"defaults.environment={{FAULT: waits, GO: {go}}}")
+        killed = set()
+        while len(killed) < kills:
+            pid = harness.wait_until("a process", lambda: next(
+                (pid for pid, (state, _, line) in harness.children(p.pid).items()
+                 if state != "Z" and "plain_program.py" in line and pid not in killed), None))
+            harness.kill(pid)
+            killed.add(pid)
+        go.touch()
+        assert p.wait(timeout=harness.DEADLINE_S) == code, p.log.read_text()
+    assert "killed by SIGKILL in describe" in p.log.read_text(), p.log.read_text()
+
+
 def killed_as_calm(w, config, kills, *options):
     """A run whose agents are killed at random moments ends with the bytes of a calm one."""
     with open(config, "a", encoding="ascii") as f:

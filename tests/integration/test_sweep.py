@@ -49,7 +49,12 @@ def victims(p, kind):
         return [p.pid]
     found = {pid: harness.look_at(pid) for pid in harness.members(p.pid) - {p.pid}}
     return sorted(pid for pid, seen in found.items() if seen and seen[0] != "Z" and
-                  (seen[2].split()[1:2] == ["agent"]) == (kind == "agent"))
+                  is_agent(seen[2]) == (kind == "agent"))
+
+
+def is_agent(line):
+    """By the command line: one of brood's own, or a program of tests/support."""
+    return line.split()[1:2] == ["agent"] or "plain_program.py" in line
 
 
 EACH = ("agent", "run", "sweep")

@@ -6,12 +6,14 @@ by adding to w what the rows of its batches are. FAULT in the environment breaks
     exit, raise, text    instead of describing itself
     hidden               it counts updates outside of its variable
     write                it writes a file
+    waits                before it describes itself: for the file that GO names
     dies                 its first process, in the middle of the hundredth update
 """
 import mmap
 import os
 import struct
 import sys
+import time
 import zlib
 
 import msgpack
@@ -117,6 +119,8 @@ def break_something():
         raise ValueError("it does not want to")
     if FAULT == "text":
         os.write(OUT, b"hello")
+    while FAULT == "waits" and not os.path.exists(os.environ["GO"]):
+        time.sleep(0.01)
     if FAULT == "write":
         with open("/tmp/of_a_program", "w", encoding="ascii"):
             pass
