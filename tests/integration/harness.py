@@ -104,7 +104,7 @@ class Stopwatch:
         return self.passed_s
 
     def sleep(self):
-        time.sleep(min(0.002 + self.passed_s / 50, 0.02))
+        time.sleep(min(0.002 + self.passed_s / 25, 0.06))
 
 
 def fork_from_leader():
