@@ -48,7 +48,7 @@ struct local_link {
     int is_killed;             /* 1: it is killed as soon as it comes */
     int64_t memory_limit_bytes;
     /* Of a process that a prepared one forked: what it had when it was born in RLIMIT_DATA, and
-     * what it shares with that one, as measured at that time. */
+     * what it shares with that one, as measured at inherited_at_ns. */
     int is_forked;
     int64_t data_bytes, inherited_bytes;
     uint64_t inherited_at_ns; /* 0: never */
@@ -296,13 +296,13 @@ static int local_start(struct worker_link *base, struct err *err)
     struct local_link *l = local_of(base);
     struct prepared *prepared = prepared_of(l);
     const struct proc_spec spec = spec_of(l);
-    const int rc = prepared != NULL
-                       ? wait_for(l, prepared, err)
-                       : proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
-                                    &proc_callbacks, l, err);
+    int rc;
 
-    l->is_forked = 0;
+    l->is_forked = 0; /* until it is born */
     l->data_bytes = 0;
+    rc = prepared != NULL ? wait_for(l, prepared, err)
+                          : proc_spawn(&l->proc, l->site->loop, &spec, &l->base.capture,
+                                       &proc_callbacks, l, err);
     note_process(l);
     base->exit_code = -1;
     base->signal = 0;

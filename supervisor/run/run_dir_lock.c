@@ -85,9 +85,6 @@ int run_dir_denied(const char *path, struct err *err)
     return fd < 0 && run_dir_is_denial(why) ? run_dir_deny(path, err) : 0;
 }
 
-/* Deeper folders than a program has are not trusted. */
-enum { MAX_DEPTH = 32 };
-
 static int is_entry(const struct dirent *e)
 {
     return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
@@ -95,7 +92,7 @@ static int is_entry(const struct dirent *e)
 
 /* The first file at or below the path that another user owns, or that everybody may write;
  * free(). NULL: there is none. */
-static char *find_untrusted(const char *path, int depth, struct stat *ret)
+static char *find_untrusted(const char *path, struct stat *ret)
 {
     struct dirent **entries = NULL;
     char *found = NULL;
@@ -103,7 +100,7 @@ static char *find_untrusted(const char *path, int depth, struct stat *ret)
 
     if (lstat(path, ret) < 0)
         return NULL;
-    if (ret->st_uid != geteuid() || depth == MAX_DEPTH ||
+    if (ret->st_uid != geteuid() ||
         (!S_ISLNK(ret->st_mode) && (ret->st_mode & S_IWOTH) != 0))
         return xstrdup(path);
     n = S_ISDIR(ret->st_mode) ? beneath_scandir(path, &entries, is_entry) : 0;
@@ -111,7 +108,7 @@ static char *find_untrusted(const char *path, int depth, struct stat *ret)
         char *below = xasprintf("%s/%s", path, entries[i]->d_name);
 
         if (found == NULL)
-            found = find_untrusted(below, depth + 1, ret);
+            found = find_untrusted(below, ret);
         free(below);
         free(entries[i]);
     }
@@ -124,7 +121,7 @@ static int check_programs(const char *path, const char *name, struct err *err)
 {
     char *programs = xasprintf("%s/programs", path), user[RUN_DIR_USER_BYTES];
     struct stat st;
-    char *found = find_untrusted(programs, 0, &st);
+    char *found = find_untrusted(programs, &st);
     int rc = 0;
 
     if (found != NULL && st.st_uid != geteuid())

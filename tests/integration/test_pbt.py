@@ -119,7 +119,8 @@ def test_a_population_of_programs_survives_kills(w):
         raise harness.Skip("Python has no msgpack")
     shutil.copy(harness.SOURCE / "tests" / "support" / "plain_program.py", w.path)
     program = "algorithm: program, command: [python3, plain_program.py],"
-    base = w.write("base.yaml", re.sub(r"algorithm: .*\n", program + "\n", BASE.replace("env_steps: 640", "env_steps: 1920")))
+    base = w.write("base.yaml", re.sub(r"algorithm: .*\n", program + "\n",
+                                       BASE.replace("env_steps: 640", "env_steps: 1920")))
     assert program in base.read_text()
     study = w.write("pbt.yaml", STUDY.replace(
         "defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.03]}",
