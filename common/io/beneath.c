@@ -556,6 +556,11 @@ struct dirent *beneath_readdir(DIR *d)
     return readdir(d);
 }
 
+int beneath_is_entry(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
 int beneath_scandir(const char *path, struct dirent ***ret,
                     int (*keep)(const struct dirent *))
 {

@@ -66,6 +66,8 @@ DIR *beneath_opendir(const char *path);
 /* The next entry of any directory; NULL: there is none, and errno is 0, or it could not be
  * read. A directory that was read in part must not pass for a whole one. */
 struct dirent *beneath_readdir(DIR *d);
+/* For beneath_scandir: all but "." and "..". */
+int beneath_is_entry(const struct dirent *e);
 /* As scandir, sorted by name. */
 int beneath_scandir(const char *path, struct dirent ***ret,
                     int (*keep)(const struct dirent *));

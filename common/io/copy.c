@@ -89,18 +89,13 @@ static int copy_file(const char *from, const char *to, struct err *err)
     return rc;
 }
 
-static int is_entry(const struct dirent *e)
-{
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
 static int copy_entry(const char *from, const char *to, int depth, struct err *err);
 
 static int copy_folder(const char *from, const char *to, int depth, struct err *err)
 {
     struct dirent **list = NULL;
     int rc = tree_make(to, err);
-    const int n = rc == 0 ? beneath_scandir(from, &list, is_entry) : 0;
+    const int n = rc == 0 ? beneath_scandir(from, &list, beneath_is_entry) : 0;
 
     if (n < 0)
         rc = err_errno(err, "%s", from);

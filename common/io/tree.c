@@ -83,8 +83,7 @@ static int each_in(int fd, const char *const *last, int depth, visit_fn visit, v
         return -1;
     }
     while (rc == 0 && (e = beneath_readdir(d)) != NULL) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            (last == NULL || text_find(last, e->d_name) < 0))
+        if (beneath_is_entry(e) && (last == NULL || text_find(last, e->d_name) < 0))
             rc = each(dirfd(d), e->d_name, depth, visit, ctx);
     }
     if (rc == 0 && errno != 0)

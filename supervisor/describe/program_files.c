@@ -181,11 +181,6 @@ static int add_words(struct search *s, const struct yaml_node *command)
     return rc;
 }
 
-static int is_entry(const struct dirent *e)
-{
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
 static int is_shown(const struct dirent *e)
 {
     return *e->d_name != '.' && strcmp(e->d_name, "__pycache__") != 0;
@@ -208,7 +203,7 @@ static int add_tree(struct search *s, const char *path, const char *top, int all
         return add(s, real, NULL, 0);
     if (!S_ISDIR(st.st_mode) || depth == MAX_DEPTH || is_foreign(real))
         return 0;
-    n = beneath_scandir(real, &entries, all ? is_entry : is_shown);
+    n = beneath_scandir(real, &entries, all ? beneath_is_entry : is_shown);
     if (n < 0)
         return err_errno(s->err, "sources: %s", path);
     for (int i = 0; i < n; i++) {

@@ -85,11 +85,6 @@ int run_dir_denied(const char *path, struct err *err)
     return fd < 0 && run_dir_is_denial(why) ? run_dir_deny(path, err) : 0;
 }
 
-static int is_entry(const struct dirent *e)
-{
-    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-}
-
 /* The first file at or below the path that another user owns, or that everybody may write;
  * free(). NULL: there is none. */
 static char *find_untrusted(const char *path, struct stat *ret)
@@ -103,7 +98,7 @@ static char *find_untrusted(const char *path, struct stat *ret)
     if (ret->st_uid != geteuid() ||
         (!S_ISLNK(ret->st_mode) && (ret->st_mode & S_IWOTH) != 0))
         return xstrdup(path);
-    n = S_ISDIR(ret->st_mode) ? beneath_scandir(path, &entries, is_entry) : 0;
+    n = S_ISDIR(ret->st_mode) ? beneath_scandir(path, &entries, beneath_is_entry) : 0;
     for (int i = 0; i < n; i++) {
         char *below = xasprintf("%s/%s", path, entries[i]->d_name);
 
