@@ -126,6 +126,7 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
     a->directory = a->program = NULL;
     a->threads = 0;
     a->confine = (struct confine_config){0};
+    a->policy = (struct policy_config){0};
     agent_section_take(a, &l->c->arena);
     return 0;
 }

@@ -81,6 +81,8 @@ struct algorithm_info {
     const char *const *identity;
     /* Of a program whose files a run keeps: the folder below theirs in which it starts. */
     const char *within;
+    /* Of a program: the same as an agent that acts as a checkpoint does, and is fixed. */
+    const struct algorithm_info *as_policy;
     int is_default;   /* what `algorithm` is if it is not given */
     int own_critic;   /* its critic sees only its own agent */
     int without_env;  /* has no policy; for env.id none only */

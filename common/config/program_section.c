@@ -66,8 +66,9 @@ int loader_place_programs(struct yaml_node *root, struct arena *arena, struct er
     return rc;
 }
 
-static const char *const program_keys[] = {
-    "command", "directory", "environment", "sources", "threads", "confine", "program"};
+static const char *const program_keys[] = {"command", "directory", "environment",
+                                           "sources", "threads",   "confine",
+                                           "program", "policy"};
 enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
 
 /* Reads the keys that say what the program is. Returns 1 if any is given. */
@@ -153,7 +154,8 @@ static int describe(const struct loader *l, const struct yaml_node *section,
         (void)err_set(&why, rc, "what the program is, is not known here");
     }
     if (rc == 0) {
-        agent_section_take_as(a, info, &l->c->arena);
+        agent_section_take_as(a, a->policy.from != NULL ? info->as_policy : info,
+                              &l->c->arena);
         return 0;
     }
     (void)snprintf(where, sizeof(where), "%s.command", path);

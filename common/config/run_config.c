@@ -551,6 +551,24 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
     return 0;
 }
 
+/* A frozen agent may have been a program. */
+static int take_policy(const struct loader *l, struct agent_config *a)
+{
+    const struct config_options *o = l->options;
+    char path[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
+    struct err why = {0};
+
+    if (o == NULL || o->take_policy == NULL || !algorithm_of(a)->fixed ||
+        !algorithm_brings_graph(a) || a->from_at == NULL ||
+        o->take_policy(o->policy_ctx, a, &l->c->arena, &why) == 0)
+        return 0;
+    if (err_is_failure(why.code))
+        return err_pass(l->err, &why);
+    (void)snprintf(path, sizeof(path), "agents.%s.settings.%.16s", a->name,
+                   algorithm_setting(a->settings.of, FIELD_CHECKPOINT)->key);
+    return yaml_fail_since(a->from_at, path, l->err, &why);
+}
+
 static int check_device(const struct loader *l, const struct yaml_node *section,
                         const struct agent_config *a)
 {
@@ -589,6 +607,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
         rc = check_device(l, section, a);
     if (rc == 0)
         rc = check_source(l, section, a);
+    if (rc == 0)
+        rc = take_policy(l, a);
     if (rc == 0)
         rc = check_schedules(l, section, a);
     if (rc == 0)

@@ -118,6 +118,13 @@ struct confine_config {
     const struct yaml_node *files, *devices; /* to change; NULL: none */
 };
 
+/* The checkpoint that a program acts as, without learning. `from` is the absolute prefix of the
+ * agent's files; NULL: the program learns. */
+struct policy_config {
+    const char *from;
+    int samples; /* it draws its choices; 0: the best ones */
+};
+
 struct agent_config {
     const char *name;
     const char *algorithm;
@@ -143,6 +150,7 @@ struct agent_config {
     const char *directory, *program;
     int64_t threads; /* that its libraries compute with; 0: one */
     struct confine_config confine;
+    struct policy_config policy;
     /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */
     const struct yaml_node *from_at;
 };
@@ -309,6 +317,11 @@ typedef int (*config_try_fn)(void *ctx, const struct run_config *c, size_t *ret_
 typedef int (*config_describe_fn)(void *ctx, struct agent_config *a, struct arena *arena,
                                   const struct algorithm_info **ret, struct err *err);
 
+/* If the checkpoint that a frozen agent names is one of a program, makes the agent that program,
+ * with a->policy. err->key: within the section. */
+typedef int (*config_policy_fn)(void *ctx, struct agent_config *a, struct arena *arena,
+                                struct err *err);
+
 /* Receives one line, "f.yaml:3: defaults.settings: ..."; no newline. */
 typedef void (*config_line_fn)(void *ctx, const char *line);
 
@@ -322,6 +335,8 @@ struct config_options {
      * a->program, and *ret, which lives as long as the process. */
     config_describe_fn describe;
     void *describe_ctx;
+    config_policy_fn take_policy; /* NULL: frozen agents stay what they are */
+    void *policy_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */
     void *try_ctx;
     /* Gets a line for each map of the file with keys that only another algorithm or

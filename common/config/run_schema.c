@@ -170,6 +170,16 @@ static const struct field confine_fields[] = {
 };
 static const struct schema confine_schema = {TABLE(confine_fields)};
 
+#define POLICY(member) SCHEMA_AT(struct policy_config, member)
+static const struct field policy_fields[] = {
+    {"from", FIELD_TEXT, POLICY(from), .flags = FIELD_VARIABLES,
+     .doc = "a frozen agent that is a program: its checkpoint (brood writes it)"},
+    {"choose", FIELD_ENUM, POLICY(samples), .flags = FIELD_SKIP_ZERO,
+     NAMES("greedy", "sample"), .default_text = "greedy",
+     .doc = "the best choice, or a draw"},
+};
+static const struct schema policy_schema = {TABLE(policy_fields)};
+
 static const struct field agent_fields[] = {
     {"algorithm", FIELD_NAME, AGENT(algorithm), .flags = FIELD_VARIABLES,
      .doc = "see `brood algorithms`, which marks the default"},
@@ -187,6 +197,7 @@ static const struct field agent_fields[] = {
     {"confine", FIELD_MAP, AGENT(confine), .schema = &confine_schema},
     {"program", FIELD_NAME, AGENT(program), .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES,
      .doc = "what the program said of itself (brood writes it into a run's file)"},
+    {"policy", FIELD_MAP, AGENT(policy), .schema = &policy_schema},
     {"settings", FIELD_MAP, AGENT(settings.value), .schema_of = settings_of},
     {"discount", FIELD_F64, AGENT(discount), WITHIN(0, 1), .default_text = "0.95",
      SETTABLE, .doc = "worth of the next step's reward"},

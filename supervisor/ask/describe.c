@@ -135,6 +135,8 @@ static int note(const struct agent_config *a, const msgpack_object *answer,
     rc = program_note(ret_info, ret->hash, frame, len, err);
     if (rc == 0 && program_place(a->program).kept == NULL)
         program_note_files(ret->hash, &files);
+    else if (rc == 0)
+        program_start_as(ret->hash, a->program);
     program_files_done(&files);
     msg_out_done(&out);
     arena_done(&arena);

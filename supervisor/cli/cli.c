@@ -229,6 +229,13 @@ void cli_skipped(void *ctx, const char *line)
     (void)fprintf(stderr, "%s; trying the next older one\n", line);
 }
 
+struct policy_search cli_policy_search(const struct cli *cli)
+{
+    return (struct policy_search){.runs_dir = cli->runs_dir,
+                                  .on_skipped = cli_skipped,
+                                  .ctx = (void *)(uintptr_t)cli};
+}
+
 void cli_dropped(void *ctx, const char *line)
 {
     const struct cli *cli = ctx;

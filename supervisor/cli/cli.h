@@ -11,6 +11,7 @@
 #include "common/mem/arena.h"
 #include "supervisor/events/run_status.h"
 #include "supervisor/proc/keeper.h"
+#include "supervisor/run/policy_source.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -136,6 +137,8 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Reports on stderr that a damaged checkpoint was skipped; ctx: the command's struct cli. */
 void cli_skipped(void *ctx, const char *line);
+/* Where the command looks for the checkpoints that agents name. */
+struct policy_search cli_policy_search(const struct cli *cli);
 
 /* Reports on stderr that keys of a configuration are ignored (config_options.dropped). */
 void cli_dropped(void *ctx, const char *line);

@@ -10,6 +10,7 @@
 #include "supervisor/node/slurm.h"
 #include "supervisor/run/change_plan.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/program_policy.h"
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
@@ -202,8 +203,7 @@ static int check(const struct cli *cli, const char *path,
     int rc = read_config(&c, path, options, &err);
 
     if (rc == 0)
-        rc = policies_find(&policies, &c, cli->runs_dir, cli_skipped,
-                           (void *)(uintptr_t)cli, &err);
+        rc = policies_find(&policies, &c, options->policy_ctx, &err);
     if (rc == 0)
         rc = trial_policies(&c, policies, &err);
     if (rc == 0)
@@ -235,8 +235,11 @@ static int run_check(struct cli *cli, int argc, char **argv)
     struct cli_texts sets = {.n = 0};
     const struct cli_option own[] = {{"set", .texts = &sets}, {0}};
     struct trial trial;
+    struct policy_search search = cli_policy_search(cli);
     struct config_options options = {.env_names = env_agent_names,
                                      .describe = describe_program,
+                                     .take_policy = program_policy_take,
+                                     .policy_ctx = &search,
                                      .try_agents = trial_agents,
                                      .try_ctx = &trial,
                                      .dropped = cli_dropped,

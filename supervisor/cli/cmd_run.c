@@ -10,6 +10,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/signals.h"
+#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/trial.h"
@@ -99,6 +100,7 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
                                const char *name, const struct run_options *o,
                                const struct weights *init)
 {
+    const struct policy_search search = cli_policy_search(cli);
     struct policies *policies = NULL;
     struct training_args args = {.config = config,
                                  .init = init,
@@ -110,8 +112,7 @@ static int train_with_policies(const struct cli *cli, const struct run_config *c
     struct err err = {0};
     int code;
 
-    if (policies_find(&policies, config, cli->runs_dir, cli_skipped,
-                      (void *)(uintptr_t)cli, &err) < 0)
+    if (policies_find(&policies, config, &search, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     if (trial_policies(config, policies, &err) < 0 ||
         (init != NULL &&
@@ -243,10 +244,13 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
 {
     struct trial trial = {.runs_dir = cli->runs_dir,
                           .variables = init != NULL ? &o->variables : NULL};
+    struct policy_search search = cli_policy_search(cli);
     struct config_options co = {.set = o->sets.text,
                                 .n_set = o->sets.n,
                                 .env_names = env_agent_names,
                                 .describe = describe_program,
+                                .take_policy = program_policy_take,
+                                .policy_ctx = &search,
                                 .try_agents = trial_agents,
                                 .try_ctx = &trial,
                                 .dropped = cli_dropped,

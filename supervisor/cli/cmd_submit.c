@@ -14,6 +14,7 @@
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/command_output.h"
+#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
@@ -438,8 +439,11 @@ static int run_submit(struct cli *cli, int argc, char **argv)
 {
     struct submit s = {.cli = cli, .seed = -1};
     struct trial trial = {.runs_dir = cli->runs_dir};
+    struct policy_search search = cli_policy_search(cli);
     struct config_options co = {.env_names = env_agent_names,
                                 .describe = describe_program,
+                                .take_policy = program_policy_take,
+                                .policy_ctx = &search,
                                 .try_agents = trial_agents,
                                 .try_ctx = &trial,
                                 .dropped = cli_dropped,

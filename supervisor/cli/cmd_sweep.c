@@ -11,6 +11,7 @@
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/run/policies.h"
+#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/training.h"
 #include "supervisor/study/forks.h"
@@ -566,12 +567,16 @@ static int run_study(struct sweep *w)
 static int read_config(const struct sweep *w, const char *const *sets, size_t n,
                        config_line_fn dropped, struct run_config *ret, struct err *err)
 {
+    struct policy_search search = cli_policy_search(w->cli);
+
     return run_config_read(
         ret, w->study.base,
         &(struct config_options){.set = sets,
                                  .n_set = n,
                                  .env_names = env_agent_names,
                                  .describe = describe_program,
+                                 .take_policy = program_policy_take,
+                                 .policy_ctx = &search,
                                  .dropped = dropped,
                                  .dropped_ctx = (void *)(uintptr_t)w->cli,
                                  .extends = 1},
@@ -633,9 +638,9 @@ static int check_last_rung(const struct study *s, const struct run_config *c,
 static int check_policies(const struct sweep *w, const struct run_config *c,
                           struct err *err)
 {
+    const struct policy_search search = cli_policy_search(w->cli);
     struct policies *policies = NULL;
-    const int rc = policies_find(&policies, c, w->cli->runs_dir, cli_skipped,
-                                 (void *)(uintptr_t)w->cli, err);
+    const int rc = policies_find(&policies, c, &search, err);
 
     policies_free(policies);
     return rc;

@@ -55,7 +55,7 @@ static void unpack(void)
 struct noted {
     struct noted *next;
     const char *hash;
-    struct algorithm_info info;
+    struct algorithm_info info, as_policy;
     uint8_t *frame;
     size_t len;
     struct program_files files;
@@ -65,14 +65,22 @@ struct noted {
 static struct noted *noted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and the arena */
 
+/* The caller holds the lock. */
+static struct noted *find(const char *hash)
+{
+    struct noted *p = noted;
+
+    while (p != NULL && strcmp(p->hash, hash) != 0)
+        p = p->next;
+    return p;
+}
+
 static struct noted *find_noted(const char *hash)
 {
     struct noted *p;
 
     (void)pthread_mutex_lock(&lock);
-    p = noted;
-    while (p != NULL && strcmp(p->hash, hash) != 0)
-        p = p->next;
+    p = find(hash);
     (void)pthread_mutex_unlock(&lock);
     return p;
 }
@@ -87,6 +95,12 @@ static struct noted *add_noted(const char *hash, const struct algorithm_info *in
                         .info = *info,
                         .frame = arena_memdup(&arena, frame, len),
                         .len = len};
+    p->as_policy = *info;
+    p->as_policy.fixed = 1;
+    p->as_policy.central = p->as_policy.shares = p->as_policy.team_reward = 0;
+    p->as_policy.scalars = NULL;
+    p->as_policy.episodes_if = NULL;
+    p->info.as_policy = p->as_policy.as_policy = &p->as_policy;
     noted = p;
     return p;
 }
@@ -180,6 +194,16 @@ static void start_from(struct noted *p, const char *folder)
     free(files);
 }
 
+void program_start_as(const char *hash, const char *other)
+{
+    struct noted *p = find_noted(hash);
+
+    (void)pthread_mutex_lock(&lock);
+    if (p->kept == NULL)
+        p->kept = find(other)->kept;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 void program_start_from(const char *hash, const char *run)
 {
     struct noted *p = find_noted(hash);
@@ -208,9 +232,9 @@ static int keep(const struct noted *p, const char *folder, struct err *err)
         rc = tree_make(part, err);
         if (rc == 0 && p->files.n > 0)
             rc = program_files_copy(&p->files, part, err);
-        if (rc == 0)
-            rc = atomic_file_write(description, p->frame, p->len, 1, err);
     }
+    if (rc == 0)
+        rc = atomic_file_write(description, p->frame, p->len, 1, err);
     if (rc == 0)
         rc = tree_sync_all(part, NULL, err);
     if (rc == 0)

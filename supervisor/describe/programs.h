@@ -30,6 +30,9 @@ void program_note_files(const char *hash, struct program_files *files);
 /* Makes RUN/programs/<hash>, unless it is there or the program was not noted. ERR_STATE: a file
  * was changed meanwhile. */
 int program_keep(const char *hash, const char *run, struct err *err);
+/* The program is the other one, which a run keeps, with other versions of packages: it is started
+ * from the same files. */
+void program_start_as(const char *hash, const char *other);
 /* From here on the program is started from RUN/programs/<hash>, if that has its files. */
 void program_start_from(const char *hash, const char *run);
 /* What a process that is started from now on must be, a line each, as in

@@ -258,6 +258,17 @@ static void pack_carry(struct acting *a, size_t agent, struct msg_out *o)
     msg_tensor(o, &carry);
 }
 
+/* A frozen agent's own setting holds in training and in evaluations. */
+static enum act_mode mode_of(const struct acting *a, size_t agent,
+                             const struct acting_call *call)
+{
+    const struct policy_config *policy = &a->args.config->agents[agent].policy;
+
+    if (policy->from == NULL)
+        return call->mode;
+    return policy->samples ? ACT_SAMPLE : ACT_GREEDY;
+}
+
 static void pack_call(struct acting *a, size_t agent, const struct acting_call *call,
                       struct msg_out *o)
 {
@@ -270,7 +281,7 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
 
     msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0) +
                    (allowed != NULL ? 1 : 0) + (call->probe != NULL ? PROBE_PAIRS : 0));
-    msg_put_u64(o, "mode", call->mode);
+    msg_put_u64(o, "mode", mode_of(a, agent, call));
     msg_put_u64(o, "step", call->step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);

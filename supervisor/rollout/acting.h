@@ -7,12 +7,14 @@
  * Masks    if the environment has action masks, each request carries the agent's mask. A
  *          forbidden choice (such as the all-zero action of a given-up agent) is replaced
  *          with the first allowed one.
+ * Modes    that of the call; a program that acts as a checkpoint does has one of its own.
  * Checks   answers come from other processes: dtype, shape and finiteness are checked.
  *          ERR_PROTOCOL or ERR_NONFINITE names agent, value and element.
  */
 #ifndef SUPERVISOR_ROLLOUT_ACTING_H
 #define SUPERVISOR_ROLLOUT_ACTING_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "common/msg/protocol.h"
 #include "supervisor/env/env.h"
@@ -29,6 +31,7 @@ struct acting_args {            /* all borrowed */
     struct agent_table *agents; /* the environment's agents first */
     const struct env_spec *spec;
     const struct description *descriptions; /* [A] */
+    const struct run_config *config;        /* of the agents */
     size_t copies;
     int with_columns; /* whether to read the columns that agents add to a row */
     void (*on_done)(void *ctx);

@@ -295,6 +295,7 @@ static void allocate(struct evaluation *e)
     struct acting_args acting = {.agents = e->args.agents,
                                  .spec = e->spec,
                                  .descriptions = e->descriptions,
+                                 .config = e->args.config,
                                  .copies = e->copies,
                                  .on_done = on_acted,
                                  .on_failed = fail,

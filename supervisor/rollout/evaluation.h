@@ -39,12 +39,13 @@ struct
 };
 
 struct evaluation_args {
-    const struct env_config *env; /* borrowed */
-    size_t copies;                /* 0: env->copies; never more than episodes */
-    uint64_t episodes;            /* at least 1 */
-    uint64_t max_steps;           /* cuts episodes after this many steps; 0: no limit */
-    uint64_t seed;                /* of worlds and draws */
-    enum act_mode mode;           /* ACT_GREEDY or ACT_SAMPLE */
+    const struct run_config *config; /* of the agents; borrowed */
+    const struct env_config *env;    /* borrowed */
+    size_t copies;                   /* 0: env->copies; never more than episodes */
+    uint64_t episodes;               /* at least 1 */
+    uint64_t max_steps; /* cuts episodes after this many steps; 0: no limit */
+    uint64_t seed;      /* of worlds and draws */
+    enum act_mode mode; /* ACT_GREEDY or ACT_SAMPLE */
     /* The environment's agents are the table's first ones. Borrowed. */
     struct agent_table *agents;
     struct env_host *env_host; /* for external environments; otherwise NULL */

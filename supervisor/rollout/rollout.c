@@ -505,6 +505,7 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
 {
     const struct run_config *c = r->config;
     struct evaluation_args args = {
+        .config = r->args.config,
         .env = &r->evaluation_env,
         .episodes = (uint64_t)c->evaluation.episodes,
         .max_steps = (uint64_t)c->evaluation.max_steps,
@@ -576,6 +577,7 @@ static int make_parts(struct rollout *r, struct err *err)
     struct acting_args acting = {.agents = r->args.agents,
                                  .spec = r->spec,
                                  .descriptions = r->descriptions,
+                                 .config = r->args.config,
                                  .copies = r->copies,
                                  .with_columns = 1,
                                  .on_done = on_acted,

@@ -36,6 +36,12 @@ static void on_restored(void *ctx)
     ask_done(((struct eval *)ctx)->ask);
 }
 
+static int values_of(void *ctx, size_t agent, const char *name,
+                     const struct checkpoint_values **ret, struct err *err)
+{
+    return weights_of(((struct eval *)ctx)->args->weights, name, ret, err);
+}
+
 /* Only the learners act, so no other process is started. */
 static int start_agents(struct eval *e, struct err *err)
 {
@@ -49,8 +55,8 @@ static int start_agents(struct eval *e, struct err *err)
     args.n = e->specs.n;
     rc = ask_open(&e->ask, &args, err);
     if (rc == 0)
-        rc = restore_start(&e->restore, ask_agents(e->ask), e->args->weights, NULL,
-                           on_restored, e, err);
+        rc = restore_start(&e->restore, ask_agents(e->ask), values_of, on_restored, e,
+                           err);
     return rc < 0 ? rc : ask_wait(e->ask, err);
 }
 
@@ -127,6 +133,7 @@ static int play(struct eval *e, struct err *err)
 {
     const struct eval_args *a = e->args;
     const struct evaluation_args args = {
+        .config = a->config,
         .env = &a->config->env,
         .copies = a->copies,
         .episodes = a->episodes,

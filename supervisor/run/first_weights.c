@@ -1,6 +1,7 @@
 #include "supervisor/run/first_weights.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/ask/ask.h"
@@ -141,6 +142,7 @@ static int fits(const struct first_variables *v, size_t agent, const char *name,
 
 struct first {
     const struct run_config *config;
+    const struct weights *weights; /* NULL: the values of frozen agents */
     const struct policies *policies;
     const struct env_spec *spec;
     size_t *of; /* [n] the run's process that each of those started here is */
@@ -162,64 +164,74 @@ static void on_restored(void *ctx)
     ask_done(((struct first *)ctx)->ask);
 }
 
+static int values_of(void *ctx, size_t process, const char *name,
+                     const struct checkpoint_values **ret, struct err *err)
+{
+    const struct first *x = ctx;
+
+    if (x->weights != NULL)
+        return weights_of(x->weights, name, ret, err);
+    *ret = policies_values(x->policies, x->of[process]);
+    return 0;
+}
+
+/* err->from_peer: the processes answer that the values do not fit. */
 static int try_weights(struct first *x, const struct agent_spec *specs, int fd,
-                       const struct weights *weights, struct err *err)
+                       struct err *err)
 {
     const struct ask_args args = {
         .agent_exe_fd = fd, .specs = specs, .n = x->n, .ctx = x};
     struct restore *restore = NULL;
-    struct err why = {0};
-    int rc = ask_open(&x->ask, &args, &why);
+    int rc = ask_open(&x->ask, &args, err);
 
     if (rc == 0)
-        rc = restore_start(&restore, ask_agents(x->ask), weights, NULL, on_restored, x,
-                           &why);
+        rc = restore_start(&restore, ask_agents(x->ask), values_of, on_restored, x, err);
     if (rc == 0)
-        rc = ask_wait(x->ask, &why);
+        rc = ask_wait(x->ask, err);
     ask_close(x->ask);
     restore_free(restore);
-    if (rc < 0 && (why.from_peer || rc == ERR_NOT_FOUND))
-        return err_set(err, ERR_CONFIG,
-                       "the weights of %s/%" PRIu64 " do not fit this run: %s",
-                       weights_dir(weights), weights_step(weights), why.msg);
-    return rc < 0 ? err_pass(err, &why) : 0;
+    return rc;
 }
 
 /* Those whose weights are not known to fit. The central process and the ps, which have no
  * agent_config, learn. */
-static void choose(struct first *x, const struct agent_specs *specs,
-                   const struct weights *weights, const struct first_variables *variables,
-                   struct agent_spec *ret)
+static int is_to_ask(const struct first *x, size_t i, const char *name,
+                     const struct first_variables *variables)
 {
     const struct run_config *c = x->config;
 
-    for (size_t i = 0; i < specs->n; i++) {
-        if (i < c->n_agents && (algorithm_of(&c->agents[i])->fixed ||
-                                fits(variables, i, specs->spec[i].name, weights)))
-            continue;
-        ret[x->n] = specs->spec[i];
-        x->of[x->n++] = i;
-    }
+    if (x->weights == NULL)
+        return policies_values(x->policies, i) != NULL;
+    return i >= c->n_agents ||
+           (!algorithm_of(&c->agents[i])->fixed && !fits(variables, i, name, x->weights));
 }
 
-static int ask_chosen(struct first *x, const struct agent_spec *specs,
-                      const struct weights *weights, struct err *err)
+static void choose(struct first *x, const struct agent_specs *specs,
+                   const struct first_variables *variables, struct agent_spec *ret)
+{
+    for (size_t i = 0; i < specs->n; i++)
+        if (is_to_ask(x, i, specs->spec[i].name, variables)) {
+            ret[x->n] = specs->spec[i];
+            x->of[x->n++] = i;
+        }
+}
+
+static int ask_chosen(struct first *x, const struct agent_spec *specs, struct err *err)
 {
     struct binaries bin;
     int fd, rc = binaries_find(&bin, err);
 
     if (rc < 0 || (rc = fd = binaries_open_agent(&bin, err)) < 0)
         return rc;
-    rc = try_weights(x, specs, fd, weights, err);
+    rc = try_weights(x, specs, fd, err);
     (void)close(fd);
     return rc;
 }
 
-int first_weights_check(const struct run_config *c, const struct policies *policies,
-                        const struct weights *weights,
-                        const struct first_variables *variables, struct err *err)
+static int check(struct first *x, const struct first_variables *variables,
+                 struct err *err)
 {
-    struct first x = {.config = c, .policies = policies};
+    const struct run_config *c = x->config;
     struct agent_specs specs = {0};
     struct agent_spec *chosen = NULL;
     struct vec_env *env = NULL;
@@ -227,18 +239,70 @@ int first_weights_check(const struct run_config *c, const struct policies *polic
 
     if (rc < 0)
         return rc;
-    x.spec = vec_env_spec(env);
-    rc = agent_specs_init(&specs, c, x.spec, rollout_needs_central(c), 1, NULL,
+    x->spec = vec_env_spec(env);
+    rc = agent_specs_init(&specs, c, x->spec, rollout_needs_central(c), 1, NULL,
                           pack_first, err);
     if (rc == 0) {
         chosen = xcalloc(specs.n + 1, sizeof(*chosen));
-        x.of = xcalloc(specs.n + 1, sizeof(*x.of));
-        choose(&x, &specs, weights, variables, chosen);
-        rc = x.n > 0 ? ask_chosen(&x, chosen, weights, err) : 0;
+        x->of = xcalloc(specs.n + 1, sizeof(*x->of));
+        choose(x, &specs, variables, chosen);
+        rc = x->n > 0 ? ask_chosen(x, chosen, err) : 0;
     }
     free(chosen);
-    free(x.of);
+    free(x->of);
     agent_specs_done(&specs);
     vec_env_free(env);
     return rc;
+}
+
+int first_weights_check(const struct run_config *c, const struct policies *policies,
+                        const struct weights *weights,
+                        const struct first_variables *variables, struct err *err)
+{
+    struct first x = {.config = c, .policies = policies, .weights = weights};
+    struct err why = {0};
+    const int rc = check(&x, variables, &why);
+
+    if (rc < 0 && (why.from_peer || rc == ERR_NOT_FOUND))
+        return err_set(err, ERR_CONFIG,
+                       "the weights of %s/%" PRIu64 " do not fit this run: %s",
+                       weights_dir(weights), weights_step(weights), why.msg);
+    return rc < 0 ? err_pass(err, &why) : 0;
+}
+
+static int has_values(const struct run_config *c, const struct policies *policies)
+{
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (policies_values(policies, i) != NULL)
+            return 1;
+    return 0;
+}
+
+/* Names the place in the file, if the agent is known. */
+static int refuse_policy(const struct run_config *c, const struct err *why,
+                         struct err *err)
+{
+    for (size_t i = 0; i < c->n_agents; i++) {
+        char path[AGENT_NAME_MAX + 32];
+
+        if (c->agents[i].from_at == NULL || strcmp(c->agents[i].name, why->agent) != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", c->agents[i].name);
+        return yaml_fail(c->agents[i].from_at, path, err,
+                         "the weights do not fit this run: %s", err_cause(why));
+    }
+    return err_set(err, ERR_CONFIG, "a frozen agent's weights do not fit this run: %s",
+                   why->msg);
+}
+
+int first_policies_check(const struct run_config *c, const struct policies *policies,
+                         struct err *err)
+{
+    struct first x = {.config = c, .policies = policies};
+    struct err why = {0};
+    const int rc = has_values(c, policies) ? check(&x, NULL, &why) : 0;
+
+    if (rc < 0 && why.from_peer)
+        return refuse_policy(c, &why, err);
+    return rc < 0 ? err_pass(err, &why) : 0;
 }

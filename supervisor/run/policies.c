@@ -10,12 +10,9 @@
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
 #include "supervisor/env/env.h"
-#include "supervisor/save/checkpoint_format.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MESSAGE_ROOM_BYTES (1u << 16)
 
@@ -23,6 +20,8 @@ struct kept {
     struct rollout_policy policy; /* points into the two below */
     struct wbuf metagraph;
     char *prefix;
+    struct checkpoint_values values; /* of a program */
+    int has_values;
 };
 
 struct policies {
@@ -50,6 +49,7 @@ void policies_free(struct policies *p)
     for (size_t i = 0; i < p->n; i++) {
         wbuf_done(&p->kept[i].metagraph);
         free(p->kept[i].prefix);
+        checkpoint_values_done(&p->kept[i].values);
     }
     free(p->kept);
     free(p->names);
@@ -63,6 +63,12 @@ const struct rollout_policy *policies_of(const struct policies *p, size_t agent)
     return &p->kept[agent].policy;
 }
 
+const struct checkpoint_values *policies_values(const struct policies *p, size_t agent)
+{
+    return p != NULL && agent < p->n && p->kept[agent].has_values ? &p->kept[agent].values
+                                                                  : NULL;
+}
+
 /* Points the policy to the graph that was read from the file. */
 static int keep_metagraph(struct kept *k, const char *file, struct err *err)
 {
@@ -71,84 +77,6 @@ static int keep_metagraph(struct kept *k, const char *file, struct err *err)
     k->policy.metagraph = k->metagraph.data;
     k->policy.metagraph_bytes = k->metagraph.len;
     return 0;
-}
-
-/* ---- finding ---- */
-
-/* The arguments of policies_find. */
-struct search {
-    const struct run_config *config;
-    const char *runs_dir;
-    void (*on_skipped)(void *ctx, const char *line);
-    void *ctx;
-};
-
-/* The runs of a study are in its folder: for them, a run of the folder around it is beside
- * them, too. */
-static int find_around(char **ret, const char *from, uint64_t *ret_step,
-                       const struct search *q)
-{
-    char *study = xasprintf("%s/study.yaml", q->runs_dir);
-    char *around = xasprintf("%s/..", q->runs_dir);
-    const int rc = access(study, F_OK) == 0
-                       ? run_dir_find_checkpoint(around, from, ret, ret_step,
-                                                 q->on_skipped, q->ctx, NULL)
-                       : ERR_NOT_FOUND;
-
-    free(study);
-    free(around);
-    return rc;
-}
-
-/* Sets *ret to the prefix of one agent's files. */
-static int find_in_run(char **ret, const char *from, const char *agent,
-                       const struct search *q, struct err *err)
-{
-    char *checkpoints = NULL, *folder;
-    uint64_t step;
-    int rc = run_dir_find_checkpoint(q->runs_dir, from, &checkpoints, &step,
-                                     q->on_skipped, q->ctx, err);
-
-    if (rc == ERR_NOT_FOUND && find_around(&checkpoints, from, &step, q) == 0)
-        rc = 0;
-    if (rc < 0)
-        return rc;
-    folder = checkpoint_path(checkpoints, "", step);
-    *ret = checkpoint_bundle_prefix(folder, step, agent);
-    free(folder);
-    free(checkpoints);
-    return 0;
-}
-
-/* Makes the path absolute, because agents may have another working directory. */
-static int make_absolute(char **path, struct err *err)
-{
-    char here[PATH_MAX], *whole;
-
-    if (**path == '/')
-        return 0;
-    if (getcwd(here, sizeof(here)) == NULL)
-        return err_errno(err, "the current directory");
-    whole = xasprintf("%s/%s", here, *path);
-    free(*path);
-    *path = whole;
-    return 0;
-}
-
-static int find_prefix(struct kept *k, const struct agent_config *a,
-                       const struct search *q, struct err *err)
-{
-    const char *from = agent_setting_text(a, FIELD_CHECKPOINT);
-    const char *agent = agent_setting_text(a, FIELD_CHECKPOINT_AGENT);
-    int rc = ckpt_is_there(from, err);
-
-    if (rc < 0)
-        return rc;
-    if (rc > 0)
-        rc = ckpt_find_prefix(&k->prefix, from, err);
-    else
-        rc = find_in_run(&k->prefix, from, agent != NULL ? agent : a->name, q, err);
-    return rc < 0 ? rc : make_absolute(&k->prefix, err);
 }
 
 /* ---- comparing environments ---- */
@@ -209,33 +137,11 @@ static int check_meaning(const struct run_config *source, const struct run_confi
                    is.path, was.text, file, is.text);
 }
 
-/* RUN/config.yaml for RUN/checkpoints/STEP/AGENT/model.ckpt-STEP, free(); NULL: the
- * prefix is not in a run's directory. */
-static char *config_beside(const char *prefix)
-{
-    char *dir = xstrndup(prefix, (size_t)(strrchr(prefix, '/') - prefix));
-    char *real = realpath(dir, NULL), *slash, *file = NULL;
-
-    free(dir);
-    for (int up = 0; up < 2 && real != NULL; up++)
-        if ((slash = strrchr(real, '/')) != NULL)
-            *slash = '\0';
-    slash = real != NULL ? strrchr(real, '/') : NULL;
-    if (slash != NULL && strcmp(slash, "/checkpoints") == 0)
-        file = xasprintf("%.*s/config.yaml", (int)(slash - real), real);
-    free(real);
-    if (file != NULL && access(file, F_OK) < 0) {
-        free(file);
-        file = NULL;
-    }
-    return file;
-}
-
 /* A policy from another environment may have the right shapes and still act wrongly. */
 static int check_environment(const char *prefix, const struct run_config *c,
                              struct err *err)
 {
-    char *file = config_beside(prefix);
+    char *file = policy_config_beside(prefix);
     struct run_config source;
     int rc;
 
@@ -250,31 +156,63 @@ static int check_environment(const char *prefix, const struct run_config *c,
     return rc;
 }
 
-static int find(struct kept *k, const struct agent_config *a, const struct search *q,
-                struct err *err)
+static int find_graph(struct kept *k, const struct agent_config *a, struct err *err)
 {
-    const int is_frozen = algorithm_of(a)->fixed;
-    int rc = find_prefix(k, a, q, err);
+    int rc = ckpt_read_graph(&k->metagraph, k->prefix, NULL,
+                             FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
 
-    if (rc == 0 && is_frozen)
-        rc = check_environment(k->prefix, q->config, err);
-    if (rc < 0)
-        return rc;
-    rc = ckpt_read_graph(&k->metagraph, k->prefix, NULL,
-                         FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
     if (rc == 0)
         rc = keep_metagraph(k, k->prefix, err);
     /* a hosted graph may begin without values: its variables' initializers run */
-    if (is_frozen || ckpt_kind_of(k->prefix) != CKPT_NONE)
+    if (algorithm_of(a)->fixed || ckpt_kind_of(k->prefix) != CKPT_NONE)
         k->policy.prefix = k->prefix;
     return rc;
 }
 
-int policies_find(struct policies **ret, const struct run_config *c, const char *runs_dir,
-                  void (*on_skipped)(void *ctx, const char *line), void *ctx,
-                  struct err *err)
+/* A program's variables are named after its agent: those of another agent get this one's
+ * name. */
+static void rename_values(struct checkpoint_values *v, const char *prefix,
+                          const char *own)
 {
-    const struct search q = {c, runs_dir, on_skipped, ctx};
+    char *owner = policy_agent_of(prefix);
+    const size_t len = strlen(owner);
+
+    for (size_t i = 0; i < v->n && strcmp(owner, own) != 0; i++) {
+        char *name = v->names[i];
+
+        if (strncmp(name, owner, len) != 0 || name[len] != '/')
+            continue;
+        v->names[i] = xasprintf("%s%s", own, name + len);
+        free(name);
+    }
+    free(owner);
+}
+
+static int find(struct kept *k, const struct agent_config *a, const struct run_config *c,
+                const struct policy_search *q, struct err *err)
+{
+    int rc = 0;
+
+    if (a->policy.from != NULL)
+        k->prefix = xstrdup(a->policy.from);
+    else
+        rc = policy_find_prefix(&k->prefix, a, q, err);
+    if (rc == 0 && algorithm_of(a)->fixed)
+        rc = check_environment(k->prefix, c, err);
+    if (rc < 0)
+        return rc;
+    if (a->policy.from == NULL)
+        return find_graph(k, a, err);
+    rc = checkpoint_load_from(&k->values, k->prefix, err);
+    k->has_values = rc == 0;
+    if (rc == 0)
+        rename_values(&k->values, k->prefix, a->name);
+    return rc;
+}
+
+int policies_find(struct policies **ret, const struct run_config *c,
+                  const struct policy_search *search, struct err *err)
+{
     struct policies *p = new_policies(c);
 
     for (size_t i = 0; i < c->n_agents; i++) {
@@ -282,12 +220,13 @@ int policies_find(struct policies **ret, const struct run_config *c, const char 
         char path[AGENT_NAME_MAX + 32];
         struct err why = {0};
 
-        if (!algorithm_brings_graph(a) || find(&p->kept[i], a, &q, &why) == 0)
+        if ((a->policy.from == NULL && !algorithm_brings_graph(a)) ||
+            find(&p->kept[i], a, c, search, &why) == 0)
             continue;
         policies_free(p);
-        (void)snprintf(path, sizeof(path), "agents.%s.settings.%.16s", a->name,
-                       algorithm_setting(a->settings.of, FIELD_CHECKPOINT)->key);
-        return yaml_fail_since(a->from_at, path, err, &why);
+        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
+        return a->from_at != NULL ? yaml_fail_since(a->from_at, path, err, &why)
+                                  : err_pass(err, &why);
     }
     *ret = p;
     return 0;

@@ -1,6 +1,5 @@
 #include "supervisor/run/restore.h"
 
-#include "common/config/algorithms.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -38,28 +37,10 @@ static int send_values(struct restore *r, struct agent_table *agents, size_t age
     return rc;
 }
 
-static int restore_agent(struct restore *r, struct agent_table *agents, size_t agent,
-                         const struct weights *weights, struct err *err)
-{
-    const struct checkpoint_values *values = NULL;
-    struct agent_info info;
-    int rc;
-
-    agent_table_info(agents, agent, &info);
-    rc = weights_of(weights, info.name, &values, err);
-    return rc < 0 ? rc : send_values(r, agents, agent, values, err);
-}
-
-/* The central process, which has no agent_config, learns. */
-static int learns(const struct run_config *c, size_t agent)
-{
-    return c == NULL || agent >= c->n_agents || !algorithm_of(&c->agents[agent])->fixed;
-}
-
 /* Responses arrive through the loop, so on_done is never called before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
-                  const struct weights *weights, const struct run_config *learners_of,
-                  void (*on_done)(void *ctx), void *ctx, struct err *err)
+                  restore_values_fn values_of, void (*on_done)(void *ctx), void *ctx,
+                  struct err *err)
 {
     struct restore *r = xcalloc(1, sizeof(*r));
     int rc = 0;
@@ -67,9 +48,15 @@ int restore_start(struct restore **ret, struct agent_table *agents,
     r->on_done = on_done;
     r->ctx = ctx;
     *ret = r; /* requests may be outstanding even if a later one fails */
-    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++)
-        if (learns(learners_of, i))
-            rc = restore_agent(r, agents, i, weights, err);
+    for (size_t i = 0; i < agent_table_count(agents) && rc == 0; i++) {
+        const struct checkpoint_values *values = NULL;
+        struct agent_info info;
+
+        agent_table_info(agents, i, &info);
+        rc = values_of(ctx, i, info.name, &values, err);
+        if (rc == 0 && values != NULL)
+            rc = send_values(r, agents, i, values, err);
+    }
     if (rc == 0 && r->outstanding == 0)
         on_done(ctx);
     return rc;

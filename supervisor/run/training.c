@@ -201,18 +201,30 @@ static void start_rollout(void *ctx)
     training_start_rollout(ctx);
 }
 
+/* What an agent of a new run begins with: a frozen one with its policy, a learner with the
+ * weights of --init-from. The central process, which has no agent_config, learns. */
+static int first_values_of(void *ctx, size_t agent, const char *name,
+                           const struct checkpoint_values **ret, struct err *err)
+{
+    const struct training *t = ctx;
+    const struct run_config *c = t->config;
+
+    if (agent < c->n_agents && algorithm_of(&c->agents[agent])->fixed)
+        *ret = policies_values(t->args->policies, agent);
+    else if (t->args->init != NULL)
+        return weights_of(t->args->init, name, ret, err);
+    return 0;
+}
+
 static void on_graphs(void *ctx)
 {
     struct training *t = ctx;
-    const struct weights *init = t->args->init;
     struct err err = {0};
 
     if (life_state_is_ending(t->state))
         return;
-    if (init == NULL)
-        start_rollout(t);
-    else if (restore_start(&t->restore, t->agents, init, t->config, start_rollout, t,
-                           &err) < 0)
+    if (restore_start(&t->restore, t->agents, first_values_of, start_rollout, t, &err) <
+        0)
         training_fail(t, &err);
 }
 

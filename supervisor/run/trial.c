@@ -322,10 +322,10 @@ int trial_policies(const struct run_config *c, const struct policies *policies,
                    struct err *err)
 {
     struct tried x = {0};
-    int fd, rc;
+    int fd, rc = first_policies_check(c, policies, err);
 
-    if (!has_frozen(c))
-        return 0;
+    if (rc < 0 || !has_frozen(c))
+        return rc;
     if ((rc = begin(&x, c, err)) < 0)
         return rc;
     rc = fd = open_agent_exe(err);

@@ -266,9 +266,19 @@ static int open_bundle(struct bundle_reader **ret, const char *dir, uint64_t ste
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err)
 {
+    char *prefix = bundle_prefix(dir, step, agent);
+    const int rc = checkpoint_load_from(ret, prefix, err);
+
+    free(prefix);
+    return rc;
+}
+
+int checkpoint_load_from(struct checkpoint_values *ret, const char *prefix,
+                         struct err *err)
+{
     struct checkpoint_values values = {0};
     struct bundle_reader *r = NULL;
-    int rc = open_bundle(&r, dir, step, agent, err);
+    int rc = bundle_reader_new(&r, prefix, err);
 
     if (rc == 0)
         rc = read_values(&values, r, err);

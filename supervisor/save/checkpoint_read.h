@@ -30,6 +30,9 @@ struct checkpoint_values {
 };
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err);
+/* The same for the prefix of a bundle. */
+int checkpoint_load_from(struct checkpoint_values *ret, const char *prefix,
+                         struct err *err);
 void checkpoint_values_done(struct checkpoint_values *v);
 
 /* One agent's block, combined from its bundle and its section of run.state. */

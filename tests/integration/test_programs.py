@@ -395,6 +395,87 @@ def test_programs_play_beside_other_agents(w):
     assert w.status("mixed")["state"] == "done"
 
 
+FROZEN = CONFIG.replace("defaults:\n", """
+defaults: {{algorithm: ddpg, restart: {{max_restarts: 1000000, delay: 0s}}}}
+agents:
+  agent_1: {{algorithm: frozen, settings: {{from: teacher@512}}}}
+  agent_2:
+   algorithm: frozen
+   settings: {{from: teacher, agent: agent_0, choose: sample}}
+spare:
+""")
+
+
+def frozen(w, steps=2000):
+    """One learner beside two agents that act as agents of the run `teacher`, programs, did."""
+    text, spare = FROZEN.format(steps=steps).split("spare:\n")
+    return w.write("frozen.yaml", text + spare[spare.index("experience:"):])
+
+
+def weights_of(run, step, agent):
+    """The bytes of an agent's variables in a checkpoint."""
+    data, = (run / "checkpoints" / str(step) / agent).glob("*.data-00000-of-00001")
+    return data.read_bytes()
+
+
+def test_frozen_programs_act_and_never_learn(w):
+    """They are copied from the run that they come from, which may go; kills, a resume and a fork
+    change nothing."""
+    w.brood("run", program(w, 1000), "--name", "teacher")
+    teacher = w.run_dir("teacher")
+    taught = weights_of(teacher, 512, "agent_1")
+    config = frozen(w)
+    assert "ok: 3 agents, ddpg, program" in w.brood("check", config)[0]
+    shutil.rmtree(w.path / "agents")
+    w.brood("run", config, "--name", "calm")
+    calm = w.run_dir("calm")
+    last = max(int(c.name) for c in (calm / "checkpoints").iterdir() if c.name.isdigit())
+    for step in (0, last):
+        assert weights_of(calm, step, "agent_1") == taught, step
+    for agent in "agent_1", "agent_2":
+        assert f"{agent}/first_weight" not in (calm / "metrics" / "progress.csv").read_text()
+    p = w.start("run", config, "--name", "killed")
+    harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir("killed")))
+    shutil.rmtree(teacher)
+    for pid in pids(w, "killed").values():
+        if p.poll() is None and pid in harness.processes():
+            harness.kill(pid)
+    assert p.wait() == 0
+    harness.assert_same_files(outcome(calm), outcome(w.run_dir("killed")))
+    _, err = w.brood("check", config, code=2)
+    assert "frozen.yaml:7: agents.agent_1.settings.from: there is no run teacher" in err, err
+    step = sorted(int(c.name) for c in (calm / "checkpoints").iterdir() if c.name.isdigit())[1]
+    w.brood("fork", f"calm@{step}", "--name", "fork")
+    w.brood("resume", "fork")
+    harness.assert_same_files(outcome(calm), outcome(w.run_dir("fork")))
+    first, again = (w.brood("eval", "calm", "--episodes", "4", "--json")[0] for _ in range(2))
+    assert first == again
+
+
+def test_what_a_frozen_program_needs(w):
+    """Another version of what it depends on is no hindrance for a new run; another world, or a file
+    that others may write, is."""
+    w.brood("run", program(w, 1000), "--name", "teacher")
+    config = frozen(w)
+    kept, = (w.run_dir("teacher") / "programs").iterdir()
+    file = kept / "files" / "agents" / "plain_program.py"
+    with open(file, "a", encoding="ascii") as f:
+        f.write("# another version\n")
+    w.brood("run", config, "--name", "mine", "--until", "1000", code=None)
+    mine, = (w.run_dir("mine") / "programs").iterdir()
+    assert mine.name != kept.name
+    w.brood("resume", "mine")
+    for key, why in (("env.params.agents=4", "it was trained with env.params.agents: 3"),
+                     ("agents.agent_1.settings.agent=agent_7", "agent_7"),
+                     ("agents.agent_1.command=[python3, x.py]", "frozen has no command")):
+        _, err = w.brood("check", config, "--set", key, code=2)
+        assert why in err and err.count("\n") == 1, (key, err)
+    file.chmod(0o666)
+    _, err = w.brood("run", config, code=2)
+    assert "agent_1.settings.from: the agent is a program" in err, err
+    assert "everybody may write" in err and "brood fork --trust" in err, err
+
+
 def test_two_programs_learn_in_groups_of_their_own(w):
     """Each group draws rows by a key of its own: agent_0 and agent_2 learn as if agent_1 were no
     program."""

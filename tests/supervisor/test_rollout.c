@@ -850,7 +850,8 @@ static void on_played(void *ctx, const struct evaluation_result *result)
 
 static void play(struct bench *b, size_t copies, struct played *ret)
 {
-    const struct evaluation_args args = {.env = &b->config.env,
+    const struct evaluation_args args = {.config = &b->config,
+                                         .env = &b->config.env,
                                          .copies = copies,
                                          .episodes = 7,
                                          .seed = 3,

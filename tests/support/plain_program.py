@@ -85,6 +85,11 @@ class Agent:
     def restore(self, body):
         if "block" in body:
             self.block[:64] = body["block"]
+        places = {f"{self.name}/w": 0, f"{self.name}/step": 16}
+        for name, (_, _, data) in body.get("values", {}).items():
+            if name not in places:
+                raise KeyError(f"no variable {name}")
+            self.block[places[name]:places[name] + len(data)] = data
         return {}
 
     def handle(self, method, body):
