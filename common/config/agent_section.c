@@ -124,7 +124,7 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
                          ALGORITHM_PROGRAM);
     a->command = a->environment = a->sources = NULL;
     a->directory = a->program = NULL;
-    a->threads = 0;
+    a->threads = a->is_inexact = 0;
     a->confine = (struct confine_config){0};
     a->policy = (struct policy_config){0};
     agent_section_take(a, &l->c->arena);

@@ -67,8 +67,8 @@ int loader_place_programs(struct yaml_node *root, struct arena *arena, struct er
 }
 
 static const char *const program_keys[] = {"command", "directory", "environment",
-                                           "sources", "threads",   "confine",
-                                           "program", "policy"};
+                                           "sources", "threads",   "exact",
+                                           "confine", "program",   "policy"};
 enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
 
 /* Reads the keys that say what the program is. Returns 1 if any is given. */
@@ -191,7 +191,9 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
         rc = yaml_fail(yaml_find(section, "directory"), where, l->err,
                        "found '%.100s', expected a path that begins with /",
                        a->directory != NULL ? a->directory : "");
-    if (rc >= 0 && yaml_find(section, "program") == NULL)
-        a->program = NULL; /* of another command */
+    /* It may be another program. The file of a run has no hash where the defaults' one holds. */
+    if (rc >= 0 && l->options != NULL && l->options->describe != NULL &&
+        yaml_find(section, "program") == NULL)
+        a->program = NULL;
     return rc < 0 ? rc : describe(l, section, path, a);
 }

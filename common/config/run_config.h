@@ -149,6 +149,7 @@ struct agent_config {
     const struct yaml_node *command, *environment, *sources;
     const char *directory, *program;
     int64_t threads; /* that its libraries compute with; 0: one */
+    int is_inexact; /* its code cannot repeat its bits: what loses exactness is reported */
     struct confine_config confine;
     struct policy_config policy;
     /* Not a key: where the file names the checkpoint that brings the graph; NULL: nowhere. */

@@ -254,6 +254,7 @@ int schema_is_given(const struct schema *s, const void *root, const void *base,
 static int write_section(const struct section *is, const struct section *but, int indent,
                          FILE *out);
 
+/* Returns 0 if it has no values to write. */
 static int write_map(const char *key, const struct section *is, const struct section *but,
                      int indent, FILE *out)
 {
@@ -265,10 +266,15 @@ static int write_map(const char *key, const struct section *is, const struct sec
     (void)xstream_end(&text);
     if (any)
         (void)fprintf(out, "%*s%s:\n%s", indent, "", key, text.text);
-    else if (but->base == NULL)
-        (void)fprintf(out, "%*s%s: {}\n", indent, "", key);
     free(text.text);
-    return any || but->base == NULL;
+    return any;
+}
+
+/* Whether the value has to be written although it is not given: the other section gives one. */
+static int is_taken_back(const struct section *but, const struct field *g)
+{
+    return g != NULL && (g->type == FIELD_BOOL || g->type == FIELD_ENUM) &&
+           schema_is_given(but->schema, but->root, but->base, g);
 }
 
 static int write_section(const struct section *is, const struct section *but, int indent,
@@ -282,10 +288,10 @@ static int write_section(const struct section *is, const struct section *but, in
         /* the value that a reader would use if this one were not written */
         const void *q = NULL;
 
-        if (!schema_is_given(is->schema, is->root, is->base, f))
-            continue;
         if (but->base != NULL)
             g = schema_counterpart(is->schema, f, but->schema);
+        if (!schema_is_given(is->schema, is->root, is->base, f) && !is_taken_back(but, g))
+            continue;
         if (g != NULL && schema_is_given(but->schema, but->root, but->base, g))
             q = at_const(but->base, g->offset);
         if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
@@ -293,7 +299,12 @@ static int write_section(const struct section *is, const struct section *but, in
             const struct section but_map = {q != NULL ? schema_below(g, but->root) : NULL,
                                             but->root, q};
 
-            any |= write_map(f->key, &map, &but_map, indent, out);
+            if (write_map(f->key, &map, &but_map, indent, out)) {
+                any = 1;
+            } else if (f->type == FIELD_OPTIONAL_MAP && q == NULL) {
+                (void)fprintf(out, "%*s%s: {}\n", indent, "", f->key);
+                any = 1;
+            }
         } else if (q == NULL || !same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
             write_value(f, p, out);

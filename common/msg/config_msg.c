@@ -147,15 +147,18 @@ void msg_program(struct msg_out *o, const struct agent_config *a,
 {
     const struct yaml_node *env = a->environment;
     const struct confine_config *may = &a->confine;
+    const int has_identity = place->identity != NULL && !a->is_inexact;
 
-    msg_map(o, 3u + 2 * (place->kept != NULL) + (place->identity != NULL) +
+    msg_map(o, 3u + 2 * (place->kept != NULL) + has_identity + (a->is_inexact != 0) +
                    (a->threads > 0) + (may->threads != 0) + (may->files != NULL) +
                    (may->devices != NULL));
     if (place->kept != NULL) {
         msg_put_str(o, "kept", place->kept);
         msg_put_str(o, "within", place->within);
     }
-    if (place->identity != NULL) {
+    if (a->is_inexact)
+        msg_put_bool(o, "inexact", 1);
+    if (has_identity) {
         size_t n = 0;
 
         while (place->identity[n] != NULL)

@@ -262,7 +262,7 @@ int describe_check_same(const struct run_config *c, struct err *err)
         rc = describe_program(NULL, &a, &arena, &is, err);
         if (rc == 0) /* with --anyway it is another one */
             program_expect(c->agents[i].program, is->identity);
-        if (rc == 0 && strcmp(a.program, c->agents[i].program) != 0)
+        if (rc == 0 && !a.is_inexact && strcmp(a.program, c->agents[i].program) != 0)
             rc = refuse_other(&c->agents[i], is, err);
         else if (rc < 0)
             (void)err_wrap(err, "agent %s", a.name);

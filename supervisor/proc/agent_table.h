@@ -126,6 +126,7 @@ struct agent_limits {
     struct restart_config restart;
     int64_t memory_limit_bytes; /* of private resident memory (resident.h); 0: none */
     double respond_within_s;    /* 0: no limit */
+    int may_differ;             /* repeated requests may be answered differently */
 };
 
 /* Restores the state of a former environment process in a new one, by requests that the

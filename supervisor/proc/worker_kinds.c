@@ -100,7 +100,8 @@ static int compare_answers(struct agent *a, struct err *err)
     const struct replay_request *q = replay_request_at(&a->replay, a->n_replayed);
     char name[96];
 
-    if (replay_digest_equal(replay_digest(a->in_data, a->in_len), q->response))
+    if (a->limits.may_differ ||
+        replay_digest_equal(replay_digest(a->in_data, a->in_len), q->response))
         return 0;
     agent_name_awaited(a, name, sizeof(name));
     return err_set(err, ERR_AGENT,

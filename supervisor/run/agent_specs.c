@@ -30,7 +30,8 @@ struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
         i < config->n_agents ? &config->agents[i] : &config->defaults;
     struct agent_limits limits = {.restart = c->restart,
                                   .memory_limit_bytes = c->memory_limit_bytes,
-                                  .respond_within_s = c->respond_within_s};
+                                  .respond_within_s = c->respond_within_s,
+                                  .may_differ = c->is_inexact};
 
     if (strcmp(s->spec[i].role, "ps") == 0)
         limits.restart.on_give_up = GIVE_UP_STOP;

@@ -239,6 +239,9 @@ void training_on_agent_event(void *ctx, const struct agent_event *e)
     const char *name = t->specs.spec[e->agent].name;
 
     on_process_event(t, AN_AGENT, name, e);
+    if (e->kind == AGENT_EVENT_RESPAWN && e->agent < t->config->n_agents &&
+        t->config->agents[e->agent].is_inexact)
+        training_lose_bits(t, name, "a process was replaced");
     if (e->kind == AGENT_EVENT_READY || e->kind == AGENT_EVENT_COPYABLE)
         training_feed(t, LIFE_EV_AGENT_READY, NULL);
     if (e->kind == AGENT_EVENT_READY)

@@ -7,14 +7,34 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Records why the run will not end with the bytes of an undisturbed one; only the first
- * reason is kept. */
-static void mark_inexact(struct training *t, const char *why, size_t len)
+void training_mark_inexact(struct training *t, const char *why, size_t len)
 {
     if (t->inexact != NULL)
         return;
     t->inexact = xstrndup(why, len);
     training_event(t, INEXACT, .why = t->inexact);
+}
+
+/* A program that need not repeat its bits is another one after a resume. */
+static void mark_programs(struct training *t)
+{
+    const struct run_config *c = t->args->config;
+
+    for (size_t i = 0; t->args->resume != NULL && i < c->n_agents; i++)
+        if (c->agents[i].is_inexact)
+            training_lose_bits(t, c->agents[i].name, "the run was resumed");
+}
+
+void training_lose_bits(struct training *t, const char *agent, const char *since)
+{
+    char line[AGENT_NAME_MAX + 128];
+
+    if (t->inexact != NULL)
+        return;
+    (void)snprintf(line, sizeof(line),
+                   "%s, and the program of %s need not repeat its bits", since, agent);
+    training_log(t, "from here on the run is not exact: %s", line);
+    training_mark_inexact(t, line, strlen(line));
 }
 
 /* A resume that fails before it is committed leaves no line in the journal. But if the
@@ -28,9 +48,10 @@ int training_begin_resume(struct training *t, struct err *err)
         args->resume != NULL ? resume_section(args->resume, SECTION_INEXACT) : NULL;
 
     if (was != NULL)
-        mark_inexact(t, was->data, was->len);
+        training_mark_inexact(t, was->data, was->len);
     if (args->differs.code != 0)
-        mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
+        training_mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
+    mark_programs(t);
     t->committed = args->resume == NULL;
     if (args->replay != NULL)
         return 0;
@@ -49,7 +70,7 @@ static int check_fingerprint(struct training *t, struct err *err)
         return why.code;
     }
     training_log_error(t, "%s", why.msg);
-    mark_inexact(t, why.msg, strlen(why.msg));
+    training_mark_inexact(t, why.msg, strlen(why.msg));
     return 0;
 }
 

@@ -138,6 +138,28 @@ def test_many_requests_are_repeated(w):
         harness.assert_same_files(a, b)
 
 
+def test_what_cannot_be_exact_is_reported(w):
+    """A program with a counter outside of its block gives other bytes when it is replaced: with
+    `exact: reported` the run goes on, and says that it is not exact, and from when on."""
+    config = program(w, 4000, fault="dies+hidden")
+    env = {"BROOD_SNAPSHOT_AFTER": "1000"}
+    _, err = w.brood("run", config, "--name", "required", env=env, code=1)
+    assert "not reproducible: asked again after a restart, it answered" in err, err
+    w.brood("run", config, "--name", "reported", "--set", "agents.agent_1.exact=reported", env=env)
+    journal = (w.run_dir("reported") / "journal").read_text()
+    assert journal.count("event=respawn") == 1 and journal.count("event=inexact") == 1, journal
+    assert "a process was replaced, and the program of agent_1 need not repeat its bits" in journal
+    assert not w.status("reported")["exact"]
+    config = program(w, 4000)
+    w.brood("run", config, "--name", "calm", "--set", "defaults.exact=reported", "--set",
+            "agents={agent_1: {exact: required, confine: {threads: true}}}", "--until", "2000", code=None)
+    assert w.status("calm")["exact"]
+    w.brood("resume", "calm")
+    journal = (w.run_dir("calm") / "journal").read_text()
+    assert "the run was resumed, and the program of agent_0 need not" in journal, journal
+    assert not w.status("calm")["exact"]
+
+
 def test_a_scalar_gets_a_column_when_it_comes(w):
     """The program declares none. The file is replaced once; its rows stay."""
     w.brood("run", program(w, 500), "--name", "a", "--set", "log.every_env_steps=20")

@@ -666,5 +666,22 @@ def test_the_self_check_finds_what_a_kill_would_lose(w):
             refused(what, attempt)
 
 
+@needs_numpy
+def test_what_need_not_be_exact_is_told_once(w):
+    file = write(w, FAULTS)
+    players = team()
+    log = testing.Experience(players)
+    log.fill(50, 1)
+    for how, told in (("counter", "learn"), ("random build", "build"), ("none", None)):
+        with program(file, log) as p:
+            p.configure({**testing.configuration(players, settings={"how": how}),
+                         "program": {"inexact": True}})
+            for i in range(5):
+                p.request("learn", testing.stage_params(log, 8, i, 1))
+            output = p.output
+        found = [line for line in output.splitlines() if line.startswith("not exact: ")]
+        assert [line.split()[2] for line in found] == ([told] if told else []), (how, output)
+
+
 if __name__ == "__main__":
     harness.main()

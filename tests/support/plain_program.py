@@ -19,7 +19,7 @@ import zlib
 import msgpack
 
 IN, OUT, BLOCK, REQUEST = 3, 4, 5, 8
-FAULT = os.environ.get("FAULT", "")
+FAULTS = os.environ.get("FAULT", "").split("+")
 DESCRIPTION = {
     "name": "plain", "summary": "adds up the numbers of rows", "use": "tests", "source": os.path.basename(__file__),
     "stages": "learn(all, writes)", "rows": "transitions", "defaults": {"discount": "0.5"}, "is": [],
@@ -69,9 +69,9 @@ class Agent:
         for i, row in enumerate(rows):
             w[i % 4] += step * (row % 7)
         self.n_updates += 1
-        if FAULT == "hidden":
+        if "hidden" in FAULTS:
             w[0] += self.n_updates
-        if FAULT == "dies" and self.is_first and self.n_updates == 100:
+        if "dies" in FAULTS and self.is_first and self.n_updates == 100:
             self.block[:8] = bytes(8)
             os.abort()
         self.block[:16] = struct.pack("<4f", *w)
@@ -118,15 +118,15 @@ def send(message):
 
 
 def break_something():
-    if FAULT == "exit":
+    if "exit" in FAULTS:
         sys.exit("it has no time")
-    if FAULT == "raise":
+    if "raise" in FAULTS:
         raise ValueError("it does not want to")
-    if FAULT == "text":
+    if "text" in FAULTS:
         os.write(OUT, b"hello")
-    while FAULT == "waits" and not os.path.exists(os.environ["GO"]):
+    while "waits" in FAULTS and not os.path.exists(os.environ["GO"]):
         time.sleep(0.01)
-    if FAULT == "write":
+    if "write" in FAULTS:
         with open("/tmp/of_a_program", "w", encoding="ascii"):
             pass
 

@@ -46,18 +46,21 @@ class Process:
         if self._check is not None:
             raise Error("it is configured already", code="state")
         program = body.get("program")
+        is_exact = True
         if isinstance(program, dict):
             check_same(program.get("identity") or [])
+            is_exact = not program.get("inexact")
         torch: Any = sys.modules.get("torch")
         if torch is not None:
             torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
             with contextlib.suppress(RuntimeError):  # too late, if it has computed already
                 torch.set_num_interop_threads(1)
-            torch.set_deterministic_debug_mode("error")  # the usual call imports for 2 s
+            # the usual call imports for 2 s
+            torch.set_deterministic_debug_mode("error" if is_exact else "warn")
         memory = map_shared(FD_BLOCK, os.fstat(FD_BLOCK).st_size, True)
         confine.tighten()
         runtime = Runtime(self._cls, body, memory, bool(body.get("restored")), self.send)
-        self._check = SelfCheck(runtime)
+        self._check = SelfCheck(runtime, is_exact=is_exact)
         return runtime.configured()
 
     def handle(self, method: str, body: Body) -> dict[str, Any]:

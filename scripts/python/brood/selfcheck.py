@@ -13,6 +13,8 @@ Checked   build       gives the same variables and first values when it is repea
 Not seen  what begins to differ later: state that only matters after hundreds of updates, or on
           another machine. BROOD_SELF_CHECK is the number of requests of each method (3; 0:
           none), and BROOD_CHECK_PURE=1 compares the block after every pure request.
+Reported  with `exact: reported` the first difference is a line in the agent's log, and the end
+          of the check.
 """
 from __future__ import annotations
 
@@ -60,13 +62,14 @@ def first_difference(a: Any, b: Any, path: str = "") -> str:
 class SelfCheck:
     """Handles the requests of a runtime, and repeats the first ones."""
 
-    def __init__(self, runtime: Runtime, requests: int | None = None):
+    def __init__(self, runtime: Runtime, requests: int | None = None, is_exact: bool = True):
         self._runtime = runtime
         self._n = int(os.environ.get("BROOD_SELF_CHECK", REQUESTS)) if requests is None \
             else requests
         self._checks_pure = os.environ.get("BROOD_CHECK_PURE") == "1"
         self._seen: dict[str, int] = {}
         self._noted: set[str] = set()
+        self._is_exact = is_exact
         if self._n > 0 and not runtime.block.restored:
             self._check_build()
 
@@ -137,9 +140,16 @@ class SelfCheck:
     def _check_build(self) -> None:
         changed = self._fresh(None).block.changed(self._runtime.block.content)
         if changed:
-            raise Error(f"{self._where('build')} gives {changed[0]} another first value each "
-                        "time: take random numbers from random, NumPy or torch, whose global "
-                        "generators are seeded", code="state")
+            self._report(f"{self._where('build')} gives {changed[0]} another first value each "
+                         "time: take random numbers from random, NumPy or torch, whose global "
+                         "generators are seeded")
+
+    def _report(self, text: str) -> None:
+        """Tells what differs: an error, unless the agent need not repeat its bits."""
+        if self._is_exact:
+            raise Error(text, code="state")
+        self._n = 0
+        print(f"not exact: {text}", file=sys.stderr)
 
     def _repeat(self, method: str, body: Body, fresh: Runtime, earlier: list[Difference],
                 answer: Body, number: int) -> None:
@@ -155,8 +165,9 @@ class SelfCheck:
         changed = used.block.changed(fresh.block.content)
         what = changed[0] if changed else first_difference(answer, again)
         if what:
-            raise Error(f"{where}, request {number}, is not repeatable: a fresh object on the "
-                        f"same block gives another {what}{self._hint(fresh, earlier)}", code="state")
+            self._report(f"{where}, request {number}, is not repeatable: a fresh object on the "
+                         f"same block gives another {what}{self._hint(fresh, earlier)}")
+            return
         self._note_threads(method)
         for path, mine, other in self._differences(fresh):
             if path not in self._noted:
