@@ -8,6 +8,7 @@
 #include "common/msg/protocol.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/close_range.h>
@@ -157,6 +158,19 @@ static int take_paths(const msgpack_object *map, const char *key, int are_device
     return rc;
 }
 
+/* What libraries of CUDA need: its devices, and threads of their own. */
+static void add_gpu(struct may *ret)
+{
+    glob_t found;
+
+    ret->threads = 1;
+    if (glob("/dev/nvidia*", 0, NULL, &found) != 0)
+        return; /* the library says that there is none */
+    for (size_t i = 0; i < found.gl_pathc && ret->n < MAX_PATHS; i++)
+        ret->path[ret->n++] = (struct confine_path){xstrdup(found.gl_pathv[i]), 1};
+    globfree(&found);
+}
+
 static int take_may(const msgpack_object *map, const char *directory, uint64_t threads,
                     struct may *ret, struct err *err)
 {
@@ -168,6 +182,8 @@ static int take_may(const msgpack_object *map, const char *directory, uint64_t t
         rc = take_paths(map, "devices", 1, directory, ret, err);
     if (threads > 1)
         ret->threads = 1;
+    if (rc == 0 && msg_get(map, "device") != NULL)
+        add_gpu(ret);
     return rc;
 }
 

@@ -39,6 +39,17 @@ static int refuse(char why[DEVICE_WHY_BYTES], const char *device, const char *te
     return ERR_ARG;
 }
 
+int64_t device_gpu(const char *device)
+{
+    static const char *const names[] = {"cuda:", "/device:GPU:", "/gpu:"};
+    const char *at = NULL;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && at == NULL; i++)
+        if (device != NULL && (at = strstr(device, names[i])) != NULL)
+            at += strlen(names[i]);
+    return at != NULL ? take_number(&at) : -1;
+}
+
 int device_task(const char *device, int64_t n_tasks, int64_t *ret,
                 char why[DEVICE_WHY_BYTES])
 {
@@ -46,6 +57,10 @@ int device_task(const char *device, int64_t n_tasks, int64_t *ret,
     int64_t n;
 
     *ret = -1;
+    if (is_part(&at, "cuda:"))
+        return take_number(&at) >= 0 && *at == '\0'
+                   ? 0
+                   : refuse(why, device, "expected a device such as cuda:0");
     while (*at != '\0') {
         if (is_part(&at, "/job:")) {
             if (!is_part(&at, "worker"))
@@ -61,11 +76,15 @@ int device_task(const char *device, int64_t n_tasks, int64_t *ret,
                    is_part(&at, "/cpu:")) {
             if (take_number(&at) != 0)
                 at = "?";
+        } else if (is_part(&at, "/device:GPU:") || is_part(&at, "/gpu:")) {
+            if (take_number(&at) < 0)
+                at = "?";
         } else {
             at = "?";
         }
         if (*at != '\0' && *at != '/')
-            return refuse(why, device, "expected a device such as /job:worker/task:2");
+            return refuse(why, device,
+                          "expected a device such as /job:worker/task:2 or cuda:0");
     }
     return 0;
 }
@@ -156,8 +175,11 @@ static int check_env_device(const struct run_config *c, const struct yaml_node *
     int64_t task;
 
     if (at == NULL || c->env.device == NULL ||
-        device_task(c->env.device, nodes, &task, why) == 0)
+        (device_gpu(c->env.device) < 0 &&
+         device_task(c->env.device, nodes, &task, why) == 0))
         return 0;
+    if (device_gpu(c->env.device) >= 0)
+        (void)refuse(why, c->env.device, "expected a machine: brood gives it no GPU");
     return yaml_fail(at, "env.device", err, "%s", why);
 }
 

@@ -13,6 +13,9 @@
 int device_task(const char *device, int64_t n_tasks, int64_t *ret,
                 char why[DEVICE_WHY_BYTES]);
 
+/* The GPU that a device names, 0 for cuda:0 or /job:worker/task:2/device:GPU:0; -1: none. */
+int64_t device_gpu(const char *device);
+
 /* Checks and completes the section where the table does not suffice. */
 int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
                             struct err *err);

@@ -576,9 +576,17 @@ static int check_device(const struct loader *l, const struct yaml_node *section,
     char path[AGENT_NAME_MAX + 32], why[DEVICE_WHY_BYTES];
     int64_t task;
 
-    if (a->device == NULL ||
-        device_task(a->device, cluster_config_is_active(l->c) ? l->c->cluster.nodes : 0,
-                    &task, why) == 0)
+    if (a->device == NULL)
+        return 0;
+    if (device_gpu(a->device) >= 0 && a->command == NULL)
+        (void)snprintf(
+            why, sizeof(why),
+            "found '%.60s', but %s computes on the CPU: GPUs are for agents that "
+            "are programs",
+            a->device, a->algorithm);
+    else if (device_task(a->device,
+                         cluster_config_is_active(l->c) ? l->c->cluster.nodes : 0, &task,
+                         why) == 0)
         return 0;
     (void)snprintf(path, sizeof(path), "agents.%s.device", a->name);
     if (at == NULL)

@@ -1,9 +1,11 @@
 #include "common/msg/config_msg.h"
 
+#include "common/config/cluster_config.h"
 #include "common/config/run_schema.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -147,14 +149,21 @@ void msg_program(struct msg_out *o, const struct agent_config *a,
 {
     const struct yaml_node *env = a->environment;
     const struct confine_config *may = &a->confine;
+    const int64_t gpu = device_gpu(a->device);
     const int has_identity = place->identity != NULL && !a->is_inexact;
 
     msg_map(o, 3u + 2 * (place->kept != NULL) + has_identity + (a->is_inexact != 0) +
-                   (a->threads > 0) + (may->threads != 0) + (may->files != NULL) +
-                   (may->devices != NULL));
+                   (gpu >= 0) + (a->threads > 0) + (may->threads != 0) +
+                   (may->files != NULL) + (may->devices != NULL));
     if (place->kept != NULL) {
         msg_put_str(o, "kept", place->kept);
         msg_put_str(o, "within", place->within);
+    }
+    if (gpu >= 0) {
+        char device[32];
+
+        (void)snprintf(device, sizeof(device), "cuda:%" PRId64, gpu);
+        msg_put_str(o, "device", device);
     }
     if (a->is_inexact)
         msg_put_bool(o, "inexact", 1);

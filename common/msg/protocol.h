@@ -50,7 +50,8 @@
  *               program? {command [str...], directory str, environment {str: str},
  *               threads? u (of its libraries), starts_threads? bool, files? [str...],
  *               devices? [str...] (what it may do besides, the key `confine`),
- *               inexact? bool (it need not repeat its bits),
+ *               inexact? bool (it need not repeat its bits), device? str ("cuda:0", on
+ *               which it computes),
  *               kept? str, within? str (the run's copy of its files: the folder, and
  *               where the program starts below its `files`), identity? [str...] (what it
  *               must be, as in its answer to `describe`; it refuses to be another)}: the

@@ -1,5 +1,6 @@
 #include "supervisor/ask/describe.h"
 
+#include "common/config/cluster_config.h"
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/algorithm_msg.h"
@@ -34,8 +35,8 @@ static char *start_of(const struct agent_config *a)
     FILE *f = xstream_begin(&text);
 
     yaml_tree_write(a->command, f);
-    (void)fprintf(f, "\n%s\n%" PRId64 " %d\n", a->directory, a->threads,
-                  a->confine.threads);
+    (void)fprintf(f, "\n%s\n%" PRId64 " %d %" PRId64 "\n", a->directory, a->threads,
+                  a->confine.threads, device_gpu(a->device));
     if (a->confine.files != NULL)
         yaml_tree_write(a->confine.files, f);
     (void)fputc('\n', f);

@@ -346,6 +346,22 @@ def test_a_run_keeps_its_program(w):
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("fork")))
 
 
+def test_devices_are_checked(w):
+    """A GPU is for programs that compute with torch; the rest is said by the program."""
+    config = program(w)
+    for base, device, why in (
+            (w.small(), "cuda:0", "found 'cuda:0', but maddpg computes on the CPU: GPUs are for"),
+            (config, "cuda:x", "expected a device such as cuda:0"),
+            (config, "/job:worker/task:0/device:GPU:x", "or cuda:0")):
+        _, err = w.brood("check", base, "--set", f"defaults.device={device}", code=2)
+        assert why in err and err.count("\n") == 1, (device, err)
+    w.brood("check", config, "--set", "defaults.device=cuda:0")  # it does not ask for it
+    if importlib.util.find_spec("numpy") is not None:
+        _, err = w.brood("check", example(w, "numpy_q.py"), "--set", "defaults.device=cuda:0",
+                         code=2)
+        assert "the agent has not imported torch, which computes on it" in err, err
+
+
 def test_sources_are_checked(w):
     config = program(w)
     for sources, why in (("[nothing]", "is 'nothing'"), ("[/etc/passwd]", "of the program's folder"),

@@ -70,12 +70,12 @@ def refused(what, function, *args, **more):
 
 
 def play(file, players, log, kills=(), updates=8, python=sys.executable, config=None, carry=0,
-         stage=None):
+         stage=None, **more):
     """Acts and learns; at the updates of `kills` the process is killed, gets the block as it was
     at first, and the writing requests again. Returns all answers and the last block."""
     stage = stage or (lambda i: ("learn", testing.stage_params(log, 32, i, 1, step=100 * i)))
     answers, asked = [], []
-    with program(file, log, python) as p:
+    with program(file, log, python, **more) as p:
         p.configure(config or testing.configuration(players))
         first = p.block()
         for i in range(updates):

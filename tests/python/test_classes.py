@@ -1,7 +1,7 @@
 """The classes of brood.torch, under a stand-in for the supervisor."""
 import subprocess
 
-from agents import EXAMPLES, SOURCE, harness, learns, play, program, team
+from agents import EXAMPLES, SOURCE, harness, learns, play, program, refused, team
 from test_torch import PYTHON, needs_torch, write
 
 try:
@@ -78,6 +78,44 @@ def test_the_examples_give_the_same_bytes_after_kills(w):
                 "carry": columns.get("carry", 0)}
         calm = play(EXAMPLES / f"{name}.py", players, log, **more)
         assert calm == play(EXAMPLES / f"{name}.py", players, log, kills=[4], **more), name
+
+
+@needs_torch
+def test_a_device_has_copies_in_the_block(w):
+    """As on a GPU: what is tracked lives elsewhere, and the block has a copy after each request that
+    writes. The bytes are those of an agent that computes in the block, also after kills, and
+    after a `restore`."""
+    players = team()
+    copies = {"environment": {"BROOD_COPIES_BLOCK": "1"}}
+    for name, columns, requests in (("dueling_dqn", {}, sequences(3)),
+                                    ("mappo_bonus", {"log_prob": 1}, windows)):
+        log = testing.Experience(players, columns)
+        log.fill(300, 1)
+        file, more = EXAMPLES / f"{name}.py", {"python": PYTHON, "stage": requests(log, players)}
+        calm = play(file, players, log, **more)
+        assert calm == play(file, players, log, kills=[4], **more, **copies), name
+        body, answers = {**testing.act_params(players[0], 30, 0, 0), "mode": 2}, []
+        for how in {}, copies:
+            with program(file, log, PYTHON, **how) as p:
+                p.configure(testing.configuration(players))
+                answers.append([p.request("act", body)])
+                p.request("restore", {"block": bytes(len(calm[1]))})
+                answers[-1].append(p.request("act", body))
+        assert answers[0] == answers[1] and answers[0][0] != answers[0][1], name
+
+
+@needs_torch
+def test_a_device_that_is_not_there(w):
+    """Neither is one that a machine with GPUs would have, on which this is skipped."""
+    found = subprocess.run([PYTHON, "-c", "import torch; print(torch.cuda.device_count())"],
+                           capture_output=True, text=True, check=True)
+    if int(found.stdout) > 0:
+        raise harness.Skip("there is a GPU")
+    log = testing.Experience(team())
+    with program(EXAMPLES / "dqn.py", log, PYTHON) as p:
+        body = {**testing.configuration(team()), "program": {"device": "cuda:0"}}
+        refused("device: cuda:0: torch", lambda: p.configure(body))
+        refused("sees 0 GPUs", lambda: p.configure(body))
 
 
 @needs_torch

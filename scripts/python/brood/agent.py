@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Mapping, Sequence
 
+from . import devices
 from .arrays import Array
 from .errors import Error
 from .players import Player
@@ -81,6 +82,8 @@ class Agent:
     settings  this agent's section of the configuration, read-only: settings["actor"]["hidden"].
               The settings that the class declares are attributes
     name, seed, env (its id), max_steps (of an episode; 0: without limit)
+    device    "cpu", or the GPU of the configuration's key `device`, "cuda:0", on which tensors are
+              made that name no device
     """
 
     rows: ClassVar[Rows] = transitions()
@@ -98,6 +101,7 @@ class Agent:
     seed: int
     env: str
     max_steps: int
+    device: str = devices.CPU
     _runtime: Runtime
 
     def build(self) -> None:
@@ -109,6 +113,10 @@ class Agent:
         """Chooses the actions of E copies at once. obs: (E, O) float32. Returns integers (E,) or
         (E, heads); or numbers (E, U); or an Act. Pure."""
         raise Error(f"{type(self).__name__} has no method act", code="unsupported")
+
+    def t(self, x: Array) -> Any:
+        """An array, such as obs or ctx.gumbel(n), as a torch tensor on the agent's device."""
+        return devices.place(x, self.device)
 
     def variable(self, name: str, value: Any) -> Array:
         """An array in the block, with this value at first. Change it in place: x[...] = y,

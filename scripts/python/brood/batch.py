@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
+from . import devices
 from .arrays import Array, aligned
 from .errors import Error
 from .log import Log
@@ -47,8 +48,10 @@ class Batch:
     """
 
     def __init__(self, log: Log, rows: Array, weights: Array | None, me: Player,
-                 players: Sequence[Player], reads: frozenset[str], keep_length: bool):
-        """rows: (B, L) uint64."""
+                 players: Sequence[Player], reads: frozenset[str], keep_length: bool,
+                 device: str = devices.CPU):
+        """rows: (B, L) uint64. device: of the tensors of `t`."""
+        self._device = device
         self._log, self._me, self._players, self._reads = log, me, players, reads
         if rows.shape[1] == 1 and not keep_length:
             rows = rows[:, 0]
@@ -103,10 +106,8 @@ class Batch:
         return found[0] if len(found) == 1 else np.stack(found, -1)
 
     def t(self, column: str) -> Any:
-        """batch[column] as a torch tensor, in memory of its own."""
-        torch: Any = sys.modules.get("torch")
-        if torch is None:
+        """batch[column] as a torch tensor on the agent's device, in memory of its own."""
+        if "torch" not in sys.modules:
             raise Error("batch.t gives torch tensors, but the agent has not imported torch",
                         code="state")
-        from_numpy: Callable[[Array], Any] = torch.from_numpy
-        return from_numpy(np.ascontiguousarray(self[column]))
+        return devices.place(np.ascontiguousarray(self[column]), self._device)

@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any
 
+from . import devices
 from .errors import Error, one_line
 from .identity import identity, own_files, package_files, package_folder
 from .protocol import VERSION
@@ -78,7 +79,7 @@ def source_of(cls: type) -> str:
         return ""
 
 
-def describe(cls: type) -> dict[str, Any]:
+def describe(cls: type, device: str = devices.CPU) -> dict[str, Any]:
     """Errors: "argument" for a class that is not as it must be."""
     check_class(cls)
     a: Any = cls
@@ -96,4 +97,4 @@ def describe(cls: type) -> dict[str, Any]:
         "defaults": defaults_of(cls), "rows": a.rows.kind,
         "is": ["prepares"] if stages else ["prepares", "fixed"],
         **({"scalars": scalars} if scalars else {}),
-        "identity": identity()}]}
+        "identity": [*identity(), *devices.identity(device)]}]}

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from . import devices
 from .errors import Error
 
 MAX_FILES = 512
@@ -69,11 +70,11 @@ def cpu_features() -> str:
     return platform.machine()
 
 
-def check_same(expected: Sequence[Any]) -> None:
+def check_same(expected: Sequence[Any], device: str) -> None:
     """Refuses to be another program than the run began with. Error("state")."""
     known = {str(line) for line in expected}
     before = {line.rpartition(" ")[0]: line for line in known}
-    for line in identity() if known else []:
+    for line in [*identity(), *devices.identity(device)] if known else []:
         if line not in known:
             was = before.get(line.rpartition(" ")[0], "nothing of it")
             raise Error(f"this process is not what the run began with: it has '{line}', the run "

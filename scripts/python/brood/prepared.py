@@ -20,6 +20,7 @@ import sys
 import time
 from typing import Any
 
+from . import devices
 from .errors import Error
 from .identity import identity
 from .protocol import (FD_BLOCK, FD_IN, FD_LOG, FD_OUT, FD_SHARED, NOTIFICATION, REQUEST,
@@ -39,7 +40,9 @@ def is_asked_for(first: Message | None) -> bool:
 
 def _refusal() -> str:
     n = len(os.listdir("/proc/self/task"))
-    return "" if n == 1 else f"it has {n} threads after its imports"
+    if n > 1:
+        return f"it has {n} threads after its imports"
+    return "it has used CUDA during its imports" if devices.used_before_fork() else ""
 
 
 def _import_late() -> None:

@@ -15,7 +15,7 @@ import time
 import traceback
 from typing import Any
 
-from . import confine, prepared
+from . import confine, devices, prepared
 from .agent import Agent
 from .describe import describe
 from .errors import CODES, Error, one_line
@@ -48,7 +48,7 @@ class Process:
         program = body.get("program")
         is_exact = True
         if isinstance(program, dict):
-            check_same(program.get("identity") or [])
+            check_same(program.get("identity") or [], devices.device_of(body))
             is_exact = not program.get("inexact")
         torch: Any = sys.modules.get("torch")
         if torch is not None:
@@ -59,13 +59,14 @@ class Process:
             torch.set_deterministic_debug_mode("error" if is_exact else "warn")
         memory = map_shared(FD_BLOCK, os.fstat(FD_BLOCK).st_size, True)
         confine.tighten()
+        devices.begin(devices.device_of(body))
         runtime = Runtime(self._cls, body, memory, bool(body.get("restored")), self.send)
         self._check = SelfCheck(runtime, is_exact=is_exact)
         return runtime.configured()
 
     def handle(self, method: str, body: Body) -> dict[str, Any]:
         if method == "describe":
-            return describe(self._cls)
+            return describe(self._cls, devices.device_of(body))
         if method == "configure":
             return self.configure(body)
         if method == "shutdown":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping
 
 import numpy as np
 
-from . import watch
+from . import devices, watch
 from .agent import Act, Agent
 from .answers import checked_act, stage_answer
 from .arrays import Array, aligned
@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 Send = Callable[[Message], None]
 
 
-def seed_generators(seed: int) -> None:
+def seed_generators(seed: int, device: str = devices.CPU) -> None:
     """Those of random, NumPy and, if it is imported, torch."""
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(seed & 0x7FFFFFFFFFFFFFFF)
+        devices.seed(device, seed & 0x7FFFFFFFFFFFFFFF)
         torch.set_grad_enabled(True)  # an earlier request may have switched it off
 
 
@@ -58,9 +59,10 @@ class Runtime:
             raise Error("a program cannot share parameters with other agents",
                         code="unsupported", key="share")
         self.cls, self.configuration, self.send = cls, configuration, send
+        self.device = devices.device_of(configuration)
         self._open_log = open_log
         self._log: Log | None = None
-        self._call = watch.caller(cls, send)
+        self._watched = watch.caller(cls, send)
         self.name, self.seed = str(configuration.get("name")), whole(configuration, "seed")
         self.players = tuple(player_of(p) for p in configuration.get("agents", ()))
         names = [p.name for p in self.players]
@@ -78,6 +80,10 @@ class Runtime:
         self.reads = self._find_reads()
         self.agent = self._build()
 
+    def _call(self, name: str, method: Callable[..., Any], *args: Any) -> Any:
+        with devices.default(self.device):
+            return self._watched(name, method, *args)
+
     # ---- configure ----
 
     def _build(self) -> Agent:
@@ -87,6 +93,7 @@ class Runtime:
         agent.name, agent.seed = self.name, self.seed
         agent.env = str(self.configuration.get("env", ""))
         agent.max_steps = whole(self.configuration, "max_steps")
+        agent.device = self.device
         self.is_building = True
         self._seed(Draws(self.seed, self.name, "init", [0], [0], False))
         agent.__init__()  # type: ignore[misc]
@@ -153,7 +160,8 @@ class Runtime:
                             "imported; for arrays of NumPy: self.variable(name, value)",
                             code="state")
             from .torch_state import TorchState
-            self._torch = TorchState(self.name, self.block, self.settings, self.values)
+            self._torch = TorchState(self.name, self.block, self.settings, self.values,
+                                     self.device)
         return self._torch
 
     def must_be_building(self, what: str) -> None:
@@ -165,6 +173,11 @@ class Runtime:
         """Error("state") if a tracked tensor is not in the block any more."""
         if self._torch is not None:
             self._torch.check_places()
+
+    def copy_to_block(self) -> None:
+        """What a request should not have changed on a device shows in the block then."""
+        if self._torch is not None:
+            self._torch.copy_to_block()
 
     # ---- requests ----
 
@@ -202,7 +215,7 @@ class Runtime:
         raise Error(f"there is no method {method}", code="not found")
 
     def _seed(self, d: Draws) -> None:
-        seed_generators(d.request_seed())
+        seed_generators(d.request_seed(), self.device)
 
     # ---- act ----
 
@@ -301,7 +314,7 @@ class Runtime:
             ctx = self._stage_context(s, body, f"/{group}" if group else "", g)
             ctx.inputs = {k: self._input(x, g, n_groups) for k, x in inputs.items()}
             batch = Batch(self.log(), rows[g], None if weights is None else weights[g], self.me,
-                          self.players, frozenset(self.reads), keep_length)
+                          self.players, frozenset(self.reads), keep_length, self.device)
             self._seed(ctx._draws)
             result = self._call(s.name, method, batch, ctx)
             if result is not None and not isinstance(result, Mapping):
@@ -389,4 +402,6 @@ class Runtime:
             self.block.content[...] = np.frombuffer(content, np.uint8)
         for place, x in values:
             place[...] = x
+        if self._torch is not None:
+            self._torch.take_block()
         return {}

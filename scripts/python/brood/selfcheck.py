@@ -111,6 +111,7 @@ class SelfCheck:
         return place_of_method(self._runtime.cls, name)
 
     def _check_pure(self, method: str, before: Array) -> None:
+        self._runtime.copy_to_block()
         changed = self._runtime.block.changed(before)
         if changed:
             raise Error(f"{self._where(method)} changes {changed[0]}: `act`, and stages without "

@@ -30,7 +30,7 @@ def forbid(scores: Any, allowed: Any, heads: Sequence[int]) -> Any:
     (..., U), a tensor or an array, or None."""
     if allowed is None:
         return scores
-    may = open_choices(torch.as_tensor(allowed).bool(), heads)
+    may = open_choices(torch.as_tensor(allowed, device=scores.device).bool(), heads)
     return scores.masked_fill(~may, _LOWERED)
 
 
@@ -63,7 +63,7 @@ class Choices:
                                     for s in self.scores.split(self.heads, -1)], -1)
 
     def sample(self, ctx: Any) -> Any:
-        noise = torch.from_numpy(ctx.gumbel(self.scores.shape[-1]))
+        noise = torch.from_numpy(ctx.gumbel(self.scores.shape[-1])).to(self.scores.device)
         return one_hot(self.scores + noise, self.heads)
 
     def best(self) -> Any:
@@ -98,7 +98,7 @@ class Numbers:
         self.means, self.log_std = means * half + middle, log_std + math.log(half)
 
     def sample(self, ctx: Any) -> Any:
-        noise = torch.from_numpy(ctx.normal(self.means.shape[-1]))
+        noise = torch.from_numpy(ctx.normal(self.means.shape[-1])).to(self.means.device)
         return (self.means + self.log_std.exp() * noise).clamp(self._low, self._high)
 
     def best(self) -> Any:

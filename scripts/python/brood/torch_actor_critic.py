@@ -102,9 +102,9 @@ class ActorCritic(Agent):
 
     def act(self, obs: Any, ctx: Any) -> Any:
         with torch.no_grad():
-            x, carry, columns = self.body(torch.from_numpy(obs)), None, {}
+            x, carry, columns = self.body(self.t(obs)), None, {}
             if self.carry:
-                columns["carry"] = torch.from_numpy(ctx.carry)
+                columns["carry"] = self.t(ctx.carry)
                 x = carry = self.cell(x, columns["carry"])
             policy = self.policy(x, ctx.allowed)
             action = policy.best() if ctx.mode == "greedy" else policy.sample(ctx)

@@ -72,13 +72,13 @@ class DQN(Agent):
     def act(self, obs: Any, ctx: Any) -> Any:
         heads = self.me.action.heads
         with torch.no_grad():
-            values = self.values(self.q, torch.from_numpy(obs))
+            values = self.values(self.q, self.t(obs))
             best = choices_of(forbid(values, ctx.allowed, heads), heads)
             if ctx.mode != "explore":
                 return best
-            noise = torch.from_numpy(ctx.gumbel(self.me.action.width))
+            noise = self.t(ctx.gumbel(self.me.action.width))
             other = choices_of(forbid(noise, ctx.allowed, heads), heads)
-            return torch.where(torch.from_numpy(self.explores(ctx)), other, best)
+            return torch.where(self.t(self.explores(ctx)), other, best)
 
     def explores(self, ctx: Any) -> Any:
         """(E, heads) bool: which choices are random ones."""
@@ -92,7 +92,7 @@ class DQN(Agent):
         with torch.no_grad():
             error = self.goals(batch, ctx) - q
         loss = mean_of(self.loss(q, q.detach() + error),
-                       torch.from_numpy(batch.weights) * self.steps(batch, "alive")[:, 0])
+                       self.t(batch.weights) * self.steps(batch, "alive")[:, 0])
         loss.backward()
         norm = step(self.opt, self.weights, ctx.value("clip_norm"))
         self.update_target(ctx)

@@ -81,7 +81,7 @@ class MADDPG(Agent):
 
     def act(self, obs: Any, ctx: Any) -> Any:
         with torch.no_grad():
-            x = self.policy(self.actor, torch.from_numpy(obs), ctx.allowed)
+            x = self.policy(self.actor, self.t(obs), ctx.allowed)
             x = self.explored(x, ctx)
             return choices_of(x, self.me.action.heads) if self.chooses else x
 
@@ -90,10 +90,10 @@ class MADDPG(Agent):
         not greedy, too; numbers with noise in training."""
         width, space = self.me.action.width, self.me.action
         if self.chooses:
-            return x if ctx.mode == "greedy" else x + torch.from_numpy(ctx.gumbel(width))
+            return x if ctx.mode == "greedy" else x + self.t(ctx.gumbel(width))
         if ctx.mode != "explore":
             return x
-        noise = torch.from_numpy(ctx.normal(width)) * ctx.value("exploration_noise") * self.half
+        noise = self.t(ctx.normal(width)) * ctx.value("exploration_noise") * self.half
         return (x + noise).clamp(space.low, space.high)
 
     # ---- learning ----
@@ -126,7 +126,7 @@ class MADDPG(Agent):
         return {"actor_loss": loss, "actor_grad_norm": norm}
 
     def weights(self, batch: Any) -> Any:
-        return torch.from_numpy(batch.weights) * batch.t("alive")
+        return self.t(batch.weights) * batch.t("alive")
 
     def actions(self, batch: Any) -> list[Any]:
         """Of each agent (B, U), as executed."""
@@ -138,12 +138,12 @@ class MADDPG(Agent):
         x = self.policy(self.targets["actor"], batch.t("next_obs"), allowed)
         if not self.chooses:
             return x
-        noise = torch.from_numpy(ctx.gumbel(*x.shape))
+        noise = self.t(ctx.gumbel(*x.shape))
         return one_hot(x + noise, self.me.action.heads)
 
     def goals(self, batch: Any, ctx: Any) -> Any:
         """(B,): the reward, and what the target critic says of everyone's proposals."""
-        proposals = [torch.from_numpy(ctx.inputs[f"{p.name}/action"]) for p in self.players]
+        proposals = [self.t(ctx.inputs[f"{p.name}/action"]) for p in self.players]
         after = self.value(self.targets["critic"], batch.t("*/next_obs"), proposals)
         return batch.t("reward") + ctx.value("discount") * after * (1 - batch.t("terminated"))
 
@@ -155,7 +155,7 @@ class MADDPG(Agent):
         """(B,): less what the critic says of the agent's own choice among the others' actions."""
         allowed = batch.t("allowed") if self.me.action.masked else None
         x, heads = self.policy(self.actor, batch.t("obs"), allowed), self.me.action.heads
-        mine = soft_choices(x + torch.from_numpy(ctx.gumbel(*x.shape)), heads,
+        mine = soft_choices(x + self.t(ctx.gumbel(*x.shape)), heads,
                             ctx.value("temperature")) if self.chooses else x
         actions = [mine if p is self.me else a
                    for p, a in zip(self.players, self.actions(batch))]

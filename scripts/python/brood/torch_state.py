@@ -1,7 +1,8 @@
 """What is torch's in the block: parameters, buffers, and the state of optimisers.
 
 Tracked tensors stay the same objects, with their memory in the block; so they are changed in
-place, as optimisers, copy_, lerp_ and load_state_dict do. Works with torch 1.13 and later;
+place, as optimisers, copy_, lerp_ and load_state_dict do. On a GPU the block has a copy of them,
+made after each request that writes. Works with torch 1.13 and later;
 torch is what the agent has imported, this module does not.
 
 Optimisers  create their state at their first step. Here they make it in `build`, in a step
@@ -14,10 +15,12 @@ Names       "agent_0/q/0/weight" for track(q=nn.Sequential(...)), and of the sta
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any, Container, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from . import devices
 from .arrays import Array
 from .block import Block, Variable
 from .errors import Error
@@ -31,16 +34,26 @@ def torch_module() -> Any:
     return sys.modules.get("torch")
 
 
-class TorchState:
-    """The tensors of one agent in its block."""
+@dataclass(frozen=True)
+class Place:
+    """Where a tracked tensor lives. there: its memory, that of `block`, a view of the variable's,
+    or, on a device, another one."""
+    variable: Variable
+    block: Any
+    there: Any
 
-    def __init__(self, agent: str, block: Block, settings: Section, values: Values):
+
+class TorchState:
+    """The tensors of one agent in its block, or with copies of them in it (devices.py)."""
+
+    def __init__(self, agent: str, block: Block, settings: Section, values: Values, device: str):
         self._torch = torch_module()
+        self._device, self._copies = device, devices.copies_block(device)
         self._agent, self._block = agent, block
         self._settings, self._values = settings, values
-        self._placed: list[tuple[Variable, Any]] = []
+        self._placed: list[tuple[Place, Any]] = []
         self._names: dict[int, str] = {}  # of tracked tensors, by id; _placed keeps them alive
-        self._slots: list[tuple[dict[str, Any], str, Variable, Any]] = []  # tensors of a state
+        self._slots: list[tuple[dict[str, Any], str, Place]] = []  # tensors of a state
         self._numbers: list[tuple[dict[str, Any], str, Array]] = []  # Python's of a state
         self._optimizers: list[Any] = []
         self._rates: list[tuple[Any, str]] = []  # optimisers with a rate of the configuration
@@ -72,23 +85,30 @@ class TorchState:
         if uninitialized is not None and isinstance(t, uninitialized):
             raise Error(f"track: {path} has no size yet: use a module that is not lazy",
                         code="unsupported")
-        variable, there = self._place(path, t.detach())
-        t.data = there
-        self._placed.append((variable, t))
+        place = self._place(path, t.detach(), self._device)
+        t.data = place.there
+        self._placed.append((place, t))
         self._names[id(t)] = path
 
-    def _place(self, path: str, value: Any) -> tuple[Variable, Any]:
-        """A variable with the values of a tensor at first, and a tensor with its memory."""
-        if value.device.type != "cpu" or value.layout != self._torch.strided:
+    def _place(self, path: str, value: Any, device: str) -> Place:
+        """A variable with the values of a tensor at first, and a tensor of that device with its
+        memory, or a copy of it."""
+        if str(value.device) not in (devices.CPU, self._device) or \
+                value.layout != self._torch.strided:
             raise Error(f"track: {path} is on {value.device} ({value.layout}): only dense "
-                        "tensors of the CPU can be tracked", code="unsupported")
-        value = value.contiguous()
+                        f"tensors of {self._device} can be tracked (the key `device`)",
+                        code="unsupported")
+        value = value.cpu().contiguous()
         is_bfloat16 = value.dtype == self._torch.bfloat16
         if is_bfloat16:
             value = value.view(self._torch.int16)
         variable = self._block.add(f"{self._agent}/{path}", value.numpy(), bfloat16=is_bfloat16)
-        there = self._torch.from_numpy(variable.array)
-        return variable, there.view(self._torch.bfloat16) if is_bfloat16 else there
+        block = self._torch.from_numpy(variable.array)
+        if is_bfloat16:
+            block = block.view(self._torch.bfloat16)
+        if device == devices.CPU and not self._copies:
+            return Place(variable, block, block)
+        return Place(variable, block, block.to(device, copy=True))
 
     def _track_optimizer(self, name: str, opt: Any) -> None:
         optim = self._torch.optim
@@ -123,9 +143,11 @@ class TorchState:
     def _place_state(self, path: str, state: dict[str, Any]) -> None:
         for slot, value in state.items():
             if isinstance(value, self._torch.Tensor):
-                variable, there = self._place(f"{path}/{slot}", self._torch.zeros_like(value))
-                state[slot] = there
-                self._slots.append((state, slot, variable, there))
+                # the steps of Adam are on the CPU also for parameters of a GPU
+                place = self._place(f"{path}/{slot}", self._torch.zeros_like(value),
+                                    str(value.device))
+                state[slot] = place.there
+                self._slots.append((state, slot, place))
             elif isinstance(value, (int, float)):
                 zero = np.int64(0) if isinstance(value, int) else np.float64(0)
                 variable = self._block.add(f"{self._agent}/{path}/{slot}", zero)
@@ -173,21 +195,39 @@ class TorchState:
                 g["lr"] = lr
 
     def end_writing(self) -> None:
-        """After it. Error("state") if a tensor is not in the block any more."""
+        """After it. Error("state") if a tensor was replaced."""
         for state, slot, place in self._numbers:
             place[...] = state[slot]
         self.check_places()
+        self.copy_to_block()
+
+    def _places(self) -> Iterator[Place]:
+        yield from (place for place, _ in self._placed)
+        yield from (place for _, _, place in self._slots)
+
+    def copy_to_block(self) -> None:
+        """What lives on a device."""
+        for place in self._places() if self._copies else ():
+            if place.there is not place.block:
+                place.block.copy_(place.there)
+
+    def take_block(self) -> None:
+        """The block has other values."""
+        with self._torch.no_grad():
+            for place in self._places() if self._copies else ():
+                if place.there is not place.block:
+                    place.there.copy_(place.block)
 
     def check_places(self) -> None:
-        for variable, t in self._placed:
-            self._check_place(variable, t)
-        for state, slot, variable, _ in self._slots:
-            self._check_place(variable, state.get(slot))
+        for place, t in self._placed:
+            self._check_place(place, t)
+        for state, slot, place in self._slots:
+            self._check_place(place, state.get(slot))
 
     @staticmethod
-    def _check_place(variable: Variable, t: Any) -> None:
-        if variable.n_bytes and (t is None or t.data_ptr() != variable.address):
-            raise Error(f"{variable.name} was replaced by another tensor, which is not in the "
+    def _check_place(place: Place, t: Any) -> None:
+        if place.variable.n_bytes and (t is None or t.data_ptr() != place.there.data_ptr()):
+            raise Error(f"{place.variable.name} was replaced by another tensor, which is not in the "
                         "block: change it in place (copy_, mul_, load_state_dict)", code="state")
 
     def check_tracked(self, agent: Any) -> None:

@@ -33,9 +33,9 @@ class Starting(brood.Agent):
     @torch.no_grad()
     def act(self, obs, ctx):
         """obs (E, O), a row for each copy of the environment -> actions (E, U)."""
-        x = self.actor(torch.from_numpy(obs))      # the mean, in units of half the range
+        x = self.actor(self.t(obs))      # the mean, in units of half the range
         if ctx.mode != "greedy":                   # "explore" in training, "sample": as it is
-            x = x + self.deviation * torch.from_numpy(ctx.normal(x.shape[1]))
+            x = x + self.deviation * self.t(ctx.normal(x.shape[1]))
         return self.middle + self.half * x.clamp(-1, 1)
 
     @torch.no_grad()

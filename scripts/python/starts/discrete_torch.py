@@ -37,12 +37,12 @@ class Starting(brood.Agent):
     @torch.no_grad()
     def act(self, obs, ctx):
         """obs (E, O), a row for each copy of the environment -> choices (E, heads)."""
-        q = self.q(torch.from_numpy(obs))
+        q = self.q(self.t(obs))
         if ctx.mode == "explore":                  # "greedy" and "sample" in evaluations
-            u = torch.from_numpy(ctx.uniform(1 + q.shape[1]))
+            u = self.t(ctx.uniform(1 + q.shape[1]))
             q = torch.where(u[:, :1] < ctx.value("epsilon"), u[:, 1:], q)
         if ctx.allowed is not None:                # where the environment has masks
-            q = torch.where(torch.from_numpy(ctx.allowed), q, -torch.inf)
+            q = torch.where(self.t(ctx.allowed), q, -torch.inf)
         return torch.stack([h.argmax(1) for h in self.heads(q)], 1)
 
     def learn(self, batch, ctx):

@@ -37,7 +37,7 @@ class DQN(brood.Agent):
 
     @torch.no_grad()
     def act(self, obs, ctx):
-        best = self.q(torch.from_numpy(obs)).argmax(1).numpy()
+        best = self.q(self.t(obs)).argmax(1).cpu().numpy()
         if ctx.mode != "explore":
             return best
         u = ctx.uniform(2)

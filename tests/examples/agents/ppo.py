@@ -40,9 +40,9 @@ class PPO(brood.Agent):
 
     @torch.no_grad()
     def act(self, obs, ctx):
-        x = torch.from_numpy(obs)
+        x = self.t(obs)
         logp = self.pi(x).log_softmax(-1)
-        noise = 0 if ctx.mode == "greedy" else torch.from_numpy(ctx.gumbel(logp.shape[1]))
+        noise = 0 if ctx.mode == "greedy" else self.t(ctx.gumbel(logp.shape[1]))
         choice = (logp + noise).argmax(1, keepdim=True)
         return brood.Act(choice, {"log_prob": logp.gather(1, choice), "value": self.v(x)})
 
