@@ -152,12 +152,15 @@ static int check_settings(const struct loader *l, const struct yaml_node *sectio
                           const char *path, const struct agent_config *a)
 {
     const struct owner owner = {.algorithm = algorithm_of(a)};
+    struct yaml_node *settings = yaml_find(section, "settings");
     char where[128], why[128];
 
+    if (owner.algorithm->is_unknown && settings != NULL)
+        settings->n = 0; /* nothing is known of them */
     (void)snprintf(where, sizeof(where), "%s.settings", path);
     (void)snprintf(why, sizeof(why), "no setting of %s", a->algorithm);
-    return loader_drop(l, yaml_find(section, "settings"), where,
-                       &algorithm_any()->settings, owner_has, &owner, why);
+    return loader_drop(l, settings, where, &algorithm_any()->settings, owner_has, &owner,
+                       why);
 }
 
 static int check_optimizer_at(const struct loader *l, struct yaml_node *optimizer,

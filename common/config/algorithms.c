@@ -31,6 +31,14 @@ const struct algorithm_info *algorithm_default(void)
     CHECK(0, "no algorithm is the default");
 }
 
+const struct algorithm_info *algorithm_unknown(void)
+{
+    static const struct algorithm_info unknown = {
+        .name = ALGORITHM_PROGRAM, .as_policy = &unknown, .is_unknown = 1};
+
+    return &unknown;
+}
+
 const struct algorithm_info *algorithm_of(const struct agent_config *a)
 {
     return a->settings.of != NULL ? a->settings.of : algorithm_find(a->algorithm);

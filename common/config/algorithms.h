@@ -83,6 +83,7 @@ struct algorithm_info {
     const char *within;
     /* Of a program: the same as an agent that acts as a checkpoint does, and is fixed. */
     const struct algorithm_info *as_policy;
+    int is_unknown;   /* a program that was not asked (config_options.no_start) */
     int is_default;   /* what `algorithm` is if it is not given */
     int own_critic;   /* its critic sees only its own agent */
     int without_env;  /* has no policy; for env.id none only */
@@ -114,6 +115,8 @@ const struct algorithm_info *algorithm_of(const struct agent_config *a);
  * NULL: only if it was noted. ERR_NOT_FOUND, ERR_PROTOCOL, -errno. */
 int algorithm_load(const struct algorithm_info **ret, const char *hash,
                    const char *folder, struct err *err);
+/* What stands for a program that was not asked. */
+const struct algorithm_info *algorithm_unknown(void);
 /* Whether it works in that environment. */
 int algorithm_plays_in(const struct algorithm_info *a, const char *env);
 /* Whether a text of len bytes can be the name of a scalar, or of a metric of an environment:

@@ -147,7 +147,10 @@ static int describe(const struct loader *l, const struct yaml_node *section,
         rc = algorithm_load(&info, a->program, kept, &why);
         free(kept);
     }
-    if (rc < 0 && l->options != NULL && l->options->describe != NULL) {
+    if (rc < 0 && l->options != NULL && l->options->no_start) {
+        info = algorithm_unknown();
+        rc = 0;
+    } else if (rc < 0 && l->options != NULL && l->options->describe != NULL) {
         why = (struct err){0};
         rc = l->options->describe(l->options->describe_ctx, a, &l->c->arena, &info, &why);
     } else if (rc == ERR_NOT_FOUND) {

@@ -638,7 +638,8 @@ static int read_agents(const struct loader *l)
         agents = &nobody;
     if (agents->kind != YAML_MAP)
         return yaml_fail(agents, "agents", l->err, "expected a map of agents by name");
-    if (!without_env(l->c) && l->options != NULL && l->options->env_names != NULL)
+    if (!without_env(l->c) && l->options != NULL && l->options->env_names != NULL &&
+        !(l->options->no_start && env_config_is_external(&l->c->env)))
         rc = names_from_env(l, agents, &names, &n);
     else
         rc = names_from_file(l, agents, &names, &n);

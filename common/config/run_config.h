@@ -336,6 +336,9 @@ struct config_options {
      * a->program, and *ret, which lives as long as the process. */
     config_describe_fn describe;
     void *describe_ctx;
+    /* No program that the configuration names is started: what they say of themselves is taken as
+     * right. An external environment's agents are those that the file names. */
+    int no_start;
     config_policy_fn take_policy; /* NULL: frozen agents stay what they are */
     void *policy_ctx;
     config_try_fn try_agents; /* NULL: the agents are not checked this way */

@@ -71,9 +71,25 @@ static void print_schedule(const struct run_config *c)
                      p->beta, p->beta_to, p->over_episodes);
 }
 
-static void report_good(const struct cli *cli, const char *path,
-                        const struct run_config *c, const struct estimate *estimate)
+/* What --no-start leaves out: the names of agents, and of the environment's key. */
+static const char *not_started(const struct run_config *c, struct arena *arena)
 {
+    const char *list = "";
+
+    for (size_t i = 0; i < c->n_agents; i++)
+        if (c->agents[i].command != NULL)
+            list = arena_printf(arena, "%s%sagents.%s", list, *list != '\0' ? ", " : "",
+                                c->agents[i].name);
+    if (env_config_is_external(&c->env))
+        list = arena_printf(arena, "%s%senv.%s", list, *list != '\0' ? ", " : "",
+                            c->env.command != NULL ? "command" : "plugin");
+    return list;
+}
+
+static void report_good(const struct cli *cli, const char *path,
+                        const struct run_config *c, const struct trial *trial)
+{
+    const struct estimate *estimate = &trial->estimate;
     const struct run_length last = run_length_last(c);
     const int in_episodes = last.episodes > 0;
     const long long length = in_episodes ? last.episodes : last.env_steps;
@@ -85,6 +101,7 @@ static void report_good(const struct cli *cli, const char *path,
                      : NULL;
     struct arena arena = ARENA_ZERO;
     const char *algorithms = run_algorithm_names(c, &arena);
+    const char *left_out = trial->no_start ? not_started(c, &arena) : "";
     char ends[64] = "until it is stopped";
 
     if (length > 0)
@@ -105,11 +122,16 @@ static void report_good(const struct cli *cli, const char *path,
                      both != NULL      ? both
                      : warning != NULL ? warning
                                        : shortage); /* NULL: null */
+        if (trial->no_start)
+            json_put_str(&j, "not_started", left_out);
         json_print(&j, stdout);
     } else if (!cli->quiet) {
         (void)printf("%s: ok: %zu agent%s, %s, %s\n", path, c->n_agents,
                      c->n_agents == 1 ? "" : "s", algorithms, ends);
-        print_estimate(estimate);
+        if (*left_out != '\0')
+            (void)printf("  not started, and so not checked: %s\n", left_out);
+        else
+            print_estimate(estimate);
         print_schedule(c);
         if (warning != NULL)
             (void)fprintf(stderr, "%s: %s\n", path, warning);
@@ -204,18 +226,18 @@ static int check(const struct cli *cli, const char *path,
 
     if (rc == 0)
         rc = policies_find(&policies, &c, options->policy_ctx, &err);
-    if (rc == 0)
+    if (rc == 0 && !trial->no_start)
         rc = trial_policies(&c, policies, &err);
     if (rc == 0)
         rc = check_plan(&c, &err);
-    if (rc == 0)
+    if (rc == 0 && !trial->no_start)
         rc = check_env(cli, path, &c, &err);
     if (rc == 0 && c.has_cluster && c.cluster.launcher == LAUNCHER_SLURM)
         rc = slurm_check_job(&c.cluster, &err) < 0 ? err_wrap(&err, "%s", path) : 0;
     if (rc < 0)
         report_bad(cli, path, &err);
     else
-        report_good(cli, path, &c, &trial->estimate);
+        report_good(cli, path, &c, trial);
     policies_free(policies);
     run_config_done(&c);
     return rc < 0 ? cli_code(CLI_USAGE, &err) : CLI_DONE;
@@ -233,7 +255,9 @@ static int worse(int a, int b)
 static int run_check(struct cli *cli, int argc, char **argv)
 {
     struct cli_texts sets = {.n = 0};
-    const struct cli_option own[] = {{"set", .texts = &sets}, {0}};
+    int no_start = 0;
+    const struct cli_option own[] = {
+        {"set", .texts = &sets}, {"no-start", .flag = &no_start}, {0}};
     struct trial trial;
     struct policy_search search = cli_policy_search(cli);
     struct config_options options = {.env_names = env_agent_names,
@@ -251,10 +275,11 @@ static int run_check(struct cli *cli, int argc, char **argv)
         return code;
     if (optind == argc)
         return cli_usage(cli, "expected at least one configuration file");
+    options.no_start = search.no_start = no_start;
     options.set = sets.text;
     options.n_set = sets.n;
     for (int i = optind; i < argc && code != CLI_STOPPED; i++) {
-        trial = (struct trial){.runs_dir = cli->runs_dir};
+        trial = (struct trial){.runs_dir = cli->runs_dir, .no_start = no_start};
         code = worse(code, check(cli, argv[i], &options));
     }
     return code;
@@ -264,10 +289,13 @@ const struct command cmd_check = {
     .name = "check",
     .arguments = "CONFIG... [options]",
     .summary = "Check configurations without starting a run",
-    .help = "  --set KEY=VALUE  check with this value (repeatable)\n"
-            "\nCONFIG - is standard input.\n"
-            "\nexample: brood check configs/*.yaml --set run.seed=7\n"
-            "\nEvery key of a configuration, its default and what it is for:\n\n",
+    .help =
+        "  --set KEY=VALUE  check with this value (repeatable)\n"
+        "  --no-start       start no program that CONFIG names, and say which were left\n"
+        "                   out: agents, an environment\n"
+        "\nCONFIG - is standard input.\n"
+        "\nexample: brood check configs/*.yaml --set run.seed=7\n"
+        "\nEvery key of a configuration, its default and what it is for:\n\n",
     .more_help = run_config_print_keys,
     .run = run_check,
 };

@@ -10,6 +10,7 @@ struct policy_search { /* all borrowed */
     const char *runs_dir;
     void (*on_skipped)(void *ctx, const char *line); /* as in run_dir_find_checkpoint */
     void *ctx;
+    int no_start; /* programs are not asked what they are */
 };
 
 /* The absolute prefix of the files that the agent names, free(). `from` is the prefix or folder

@@ -61,13 +61,16 @@ static int check_trust(const char *config_yaml, struct err *err)
 }
 
 static int become(struct agent_config *a, const struct agent_config *from,
-                  const char *prefix, struct arena *arena, struct err *err)
+                  const char *prefix, const struct policy_search *search,
+                  struct arena *arena, struct err *err)
 {
     const int samples = agent_setting(a, "choose") > 0;
     const struct algorithm_info *info = NULL;
     int rc;
 
     take_section(a, from, prefix, samples, arena);
+    if (search->no_start)
+        return agent_section_take_as(a, from->settings.of->as_policy, arena), 0;
     rc = describe_program(NULL, a, arena, &info, err);
     if (rc == 0)
         agent_section_take_as(a, info->as_policy, arena);
@@ -89,7 +92,7 @@ int program_policy_take(void *ctx, struct agent_config *a, struct arena *arena,
     if (from != NULL && from->command != NULL) {
         rc = check_trust(file, err);
         if (rc == 0)
-            rc = become(a, from, prefix, arena, err);
+            rc = become(a, from, prefix, ctx, arena, err);
     }
     run_config_done(&source);
     free(file);

@@ -76,6 +76,7 @@ struct tried {
     struct description *descriptions;  /* [A] */
     uint64_t *block_bytes;             /* [A] */
     int is_complete;                   /* all of them are known */
+    int no_start;                      /* programs are not started */
 };
 
 /* Makes the environment, and room for what the agents answer. */
@@ -173,6 +174,8 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
         if (algorithm_brings_graph(&x->config->agents[x->agent])) {
             /* its file is looked up later */
             d->proposes = 1;
+        } else if (x->no_start && x->config->agents[x->agent].command != NULL) {
+            x->is_complete = 0;
         } else if (is_like_last(x)) {
             *d = d[-1];
             x->block_bytes[x->agent] = x->block_bytes[x->agent - 1];
@@ -219,10 +222,13 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err)
 {
     const struct trial *trial = ctx;
-    struct tried x = {.is_complete = 1, .variables = trial->variables};
+    struct tried x = {
+        .is_complete = 1, .no_start = trial->no_start, .variables = trial->variables};
     struct sharing sharing = {0};
     int rc = descriptors_reserve(c->n_agents, err); /* of the run, not only of a trial */
 
+    if (rc == 0 && trial->no_start && env_config_is_external(&c->env))
+        return 0;
     if (rc == 0)
         rc = begin(&x, c, err);
 

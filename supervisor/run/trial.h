@@ -24,7 +24,8 @@ int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
 
 /* For trial_agents. */
 struct trial {
-    const char *runs_dir;     /* whose disk the run will use */
+    const char *runs_dir; /* whose disk the run will use */
+    int no_start; /* agents that are programs are left out, and all in an external environment */
     struct estimate estimate; /* result: what the run takes */
     /* Result, if it is not NULL: the variables of the agents that were tried. */
     struct first_variables *variables;

@@ -1,6 +1,7 @@
 """Agents that are programs of the user's: what they say of themselves, and the same promise."""
 import ast
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -344,6 +345,25 @@ def test_a_run_keeps_its_program(w):
     w.brood("fork", f"calm@{step}", "--name", "fork")
     w.brood("resume", "fork", code=None)
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("fork")))
+
+
+def test_a_check_that_starts_nothing(w):
+    """It says what it left out, and finds what it can."""
+    config = program(w, fault="exit")
+    out, _ = w.brood("check", config, "--no-start")
+    assert "ok: 3 agents, program" in out, out
+    assert "not started, and so not checked: agents.agent_0, agents.agent_1, agents.agent_2" in out
+    out, _ = w.brood("check", config, "--no-start", "--json")
+    assert json.loads(out)["not_started"] == "agents.agent_0, agents.agent_1, agents.agent_2"
+    for key, why in (("discount=2", "at most 1"), ("command=[]", "at least one word"),
+                     ("colour=red", "unknown key")):
+        _, err = w.brood("check", config, "--no-start", "--set", f"defaults.{key}", code=2)
+        assert why in err and err.count("\n") == 1, (key, err)
+    text = "env: {command: [python3, nothing.py]}\nagents: {a: {}, b: {}}\n"
+    out, _ = w.brood("check", w.write("foreign.yaml", text), "--no-start")
+    assert "2 agents" in out and "not checked: env.command" in out, out
+    out, _ = w.brood("check", w.small(), "--no-start")
+    assert "not checked" not in out and "of memory" in out, out
 
 
 def test_devices_are_checked(w):
