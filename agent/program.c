@@ -226,6 +226,21 @@ static void place_done(struct place *p)
     free(p->start);
 }
 
+/* On another machine, whose node has got the files: they are in its folder. */
+static void take_from_node(struct place *p, const char *within)
+{
+    const char *folder = getenv("BROOD_PROGRAMS"), *slash = strrchr(p->kept, '/');
+    char *kept;
+
+    if (folder == NULL || slash == NULL)
+        return;
+    kept = xasprintf("%s%s", folder, slash);
+    free(p->kept);
+    free(p->start);
+    p->kept = kept;
+    p->start = xasprintf("%s/files/%s", kept, within != NULL ? within : "");
+}
+
 static int take_place(const msgpack_object *map, struct place *ret, struct err *err)
 {
     const msgpack_object *directory = msg_get(map, "directory");
@@ -244,6 +259,8 @@ static int take_place(const msgpack_object *map, struct place *ret, struct err *
         ret->start = xasprintf("%s/files/%s", ret->kept, within != NULL ? within : "");
         ret->root = n > k && k > 0 ? n - k - 1 : n;
     }
+    if (ret->start != NULL && access(ret->start, F_OK) < 0)
+        take_from_node(ret, within);
     if (ret->start != NULL && access(ret->start, F_OK) < 0) {
         free(ret->start);
         free(ret->kept);

@@ -6,7 +6,8 @@
  * with the requests that it has read in the memfd AGENT_FD_REQUEST.
  *
  *   starts in    the run's copy of its files, if the run keeps one that can be reached from
- *                this machine: there, what was in the given directory is, and an absolute path
+ *                this machine, or that its node was sent (BROOD_PROGRAMS, node_programs.h):
+ *                there, what was in the given directory is, and an absolute path
  *                to a file that was copied means the copy. Otherwise in the given directory.
  *                The first word, if it has a slash, may also be a path from the latter: the
  *                Python of a virtual environment is not copied

@@ -221,9 +221,8 @@ static const struct field agent_fields[] = {
     {"share", FIELD_NAMES, AGENT(share), .flags = FIELD_VARIABLES,
      .doc = "parameters: team, a list of agents, or none; needs equal agents (none)"},
     {"device", FIELD_TEXT, AGENT(device),
-     .doc =
-         "where it runs in a cluster, /job:worker/task:2 (in blocks); a program also "
-         "cuda:0"},
+     .doc = "where it runs in a cluster, /job:worker/task:2 (in blocks); a program also "
+            "cuda:0"},
     {"experience", FIELD_MAP, AGENT(experience), .schema = &agent_experience_schema},
     {"observation", FIELD_I64, AGENT(observation),
      .flags = FIELD_SKIP_ZERO | FIELD_VARIABLES, WITHIN(1, 1 << 24),

@@ -9,6 +9,7 @@
 #include "supervisor/chan/event_loop.h"
 #include "supervisor/net/listener.h"
 #include "supervisor/node/node_files.h"
+#include "supervisor/node/node_programs.h"
 #include "supervisor/node/node_worker.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/proc/binaries.h"
@@ -38,6 +39,7 @@ struct node {
     struct binaries binaries;
     int exe_fd;
     struct node_files files;
+    struct node_programs programs;
     struct node_workers workers;
     const struct channel_secret *secret;
     struct addrinfo *addresses, *at; /* of the supervisor; the one that is being tried */
@@ -282,6 +284,8 @@ static int take(struct node *n, const uint8_t *data, size_t len, struct err *err
         return take_file(n, &m, err);
     case NODE_COLUMNS:
         return node_files_columns(&n->files, &m, err);
+    case NODE_PROGRAM:
+        return node_programs_take(&n->programs, &m, err);
     case NODE_FORGET:
         return node_files_forget(&n->files, m.number, err);
     case NODE_NOTHING:
@@ -470,6 +474,7 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     n->first_try_ms = (uint64_t)monotonic_ms();
     n->exe_fd = -1;
     n->files = NODE_FILES_NONE;
+    n->programs = NODE_PROGRAMS_NONE;
     n->workers = (struct node_workers){
         .loop = &n->loop, .files = &n->files, .on_none = close_if_none, .ctx = n};
     rc = net_resolve(args->address, 0, &n->addresses, err);
@@ -490,6 +495,7 @@ int node_run(const struct node_args *args, const struct channel_secret *secret,
     node_workers_done(&n->workers);
     local_site_free(n->workers.site);
     node_files_done(&n->files);
+    node_programs_done(&n->programs);
     if (n->addresses != NULL)
         freeaddrinfo(n->addresses);
     if (n->exe_fd >= 0)

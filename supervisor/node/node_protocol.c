@@ -17,6 +17,7 @@ static const char *const kind_names[NODE_KIND_COUNT] = {
     [NODE_STARTED] = "started",   [NODE_COPY] = "copy",       [NODE_FAILED] = "failed",
     [NODE_EXIT] = "exit",         [NODE_BROKEN] = "broken",   [NODE_OUTPUT] = "output",
     [NODE_SAMPLE] = "sample",     [NODE_STORED] = "stored",   [NODE_LAST] = "last",
+    [NODE_PROGRAM] = "program",
 };
 
 const char *node_kind_name(enum node_message_kind kind)

@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NODE_PROTOCOL_VERSION  4u
+#define NODE_PROTOCOL_VERSION  5u
 #define NODE_HEAD_BYTES        16u
 #define NODE_CHUNK_BYTES       ((size_t)16 << 20) /* of a block or of rows, at most */
 #define NODE_MAX_MESSAGE_BYTES ((size_t)FRAME_MAX_BYTES + 4096)
@@ -57,6 +57,7 @@ enum node_message_kind {
     NODE_ROWS,    /* worker: the pass; the first row; their u32 number, their parts */
     NODE_FORGET,  /* the log below this offset is not read again */
     NODE_SHARED,  /* both ways; worker: the group; offset in its memory; bytes */
+    NODE_PROGRAM, /* a piece of a file of a program (node_programs.h) */
     NODE_NOTHING, /* shows that the supervisor lives; number NODE_PARTING: the run ends */
     /* node -> supervisor */
     NODE_HELLO,   /* struct node_hello */

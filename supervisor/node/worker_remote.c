@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/node/node_feed.h"
+#include "supervisor/node/node_programs.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -60,7 +61,9 @@ struct remote_site {
     struct node_feed feed;
     struct parcels received, held;
     size_t received_bytes;
-    uint64_t passed; /* the newest of roster.passes that came here */
+    uint64_t passed;       /* the newest of roster.passes that came here */
+    const char **programs; /* that the node has: agent_spec.kept, borrowed */
+    size_t n_programs;
 };
 
 static struct remote_link *remote_of(const struct worker_link *l)
@@ -149,6 +152,7 @@ void remote_site_lose(struct remote_site *s, const struct err *why)
     s->received_bytes = 0;
     drop(&s->held);
     node_feed_done(&s->feed);
+    s->n_programs = 0;
     for (size_t i = 0; i < s->args.roster->n; i++) {
         struct remote_link *l = link_at(s, i);
 
@@ -604,6 +608,20 @@ static void pack_command(struct node_open *open, const struct agent_spec *spec,
         (void)snprintf(open->mode, sizeof(open->mode), "%s", spec->mode);
 }
 
+/* The files of the agent's program, unless the node has them. */
+static void send_program(struct remote_site *s, const char *kept)
+{
+    struct err err = {0};
+
+    for (size_t i = 0; i < s->n_programs; i++)
+        if (strcmp(s->programs[i], kept) == 0)
+            return;
+    s->programs = xreallocarray(s->programs, s->n_programs + 1, sizeof(*s->programs));
+    s->programs[s->n_programs++] = kept;
+    if (node_program_send(s->channel, kept, &err) < 0)
+        remote_site_lose(s, &err);
+}
+
 static void open_there(struct remote_link *l)
 {
     struct node_open open = {
@@ -643,6 +661,8 @@ static int remote_start(struct worker_link *base, struct err *err)
     capture_begin(&l->base.capture);
     l->has_process = 1;
     l->has_sample = 0;
+    if (l->site->channel != NULL && !l->is_open && l->spec->kept != NULL)
+        send_program(l->site, l->spec->kept);
     if (l->site->channel != NULL && !l->is_open)
         open_there(l);
     if (l->site->channel == NULL)
@@ -840,6 +860,7 @@ void remote_site_free(struct remote_site *s)
     drop(&s->received);
     drop(&s->held);
     node_feed_done(&s->feed);
+    free(s->programs);
     free(s);
 }
 

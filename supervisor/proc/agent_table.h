@@ -179,7 +179,10 @@ struct agent_spec {
     void *output_ctx;
     const struct agent_revival *revival;  /* of such a program; NULL: it has no state */
     const struct agent_program *prepared; /* NULL: none is; borrowed */
-    int is_trial;                         /* started only to try it: never restarted */
+    /* The folder of its program's files, RUN/programs/<hash>, which nodes get; NULL: it is no
+     * program, or the run keeps none. It lives as long as the process. */
+    const char *kept;
+    int is_trial; /* started only to try it: never restarted */
 };
 
 struct agent_callbacks {

@@ -10,6 +10,7 @@
 #include "supervisor/proc/keeper_reexec.h"
 #include "supervisor/proc/pid_file.h"
 #include "supervisor/proc/run_cgroup.h"
+#include "supervisor/proc/scratch.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/stall.h"
 #include "supervisor/proc/sweep.h"
@@ -298,6 +299,7 @@ static void set_mark(const struct keeper *k)
     (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(),
                    (long long)monotonic_ms());
     (void)setenv(mark_of(k), mark, 1);
+    scratch_name(mark);
 }
 
 /* Descriptors that are there before the processes are. */

@@ -4,6 +4,7 @@
 #include "common/io/signal_process.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/pid_file.h"
+#include "supervisor/proc/scratch.h"
 #include "supervisor/proc/sweep.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ void sweeper_end_all(struct run_cgroup *g, const char *grace_mark, pid_t spared)
     for (int i = 0; i < TRIES && sweep_adopted(is_spared, &spared) > 0; i++)
         (void)poll(NULL, 0, EVERY_MS);
     remove_cgroup(g);
+    scratch_remove();
 }
 
 /* ---- the process ---- */

@@ -44,7 +44,7 @@ void sweeper_begin(char ret_name[16]);
 _Noreturn void sweeper_run(struct sweeper *s);
 
 /* Kills and reaps all that is below this process except its child `spared`, and removes the
- * group; both may be missing ("" and 0). grace_mark: first wait until the processes whose
+ * group and the scratch folder (scratch.h); both may be missing ("" and 0). grace_mark: first wait until the processes whose
  * environment has the variable KEEPER_GRACE_MARK with this value have ended by themselves, at most
  * KEEPER_GRACE_MS; NULL: do not wait. */
 void sweeper_end_all(struct run_cgroup *g, const char *grace_mark, pid_t spared);

@@ -116,6 +116,8 @@ int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
         ret->limits[i] = agent_specs_limits_at(ret, config, i);
         if (learner)
             prepare_program(&config->agents[i], &ret->programs[i]);
+        if (learner && dir != NULL)
+            ret->spec[i].kept = program_place(config->agents[i].program).kept;
         if (ret->programs[i].frame != NULL)
             ret->spec[i].prepared = &ret->programs[i];
     }

@@ -73,7 +73,7 @@ def kill_some(folder, run, p, n, draws):
     killed = 0
     while p.poll() is None and killed < n:
         # now and then long enough for many updates, which the next process then repeats
-        time.sleep(draws.uniform(0.02, 0.25) if draws.random() < 0.9 else draws.uniform(1, 4))
+        time.sleep(draws.uniform(0.02, 0.25) if draws.random() < 0.93 else draws.uniform(3, 8))
         agents = [a for a in status(folder, run)["agents"]
                   if a.get("pid") and a["state"] in ("idle", "busy")]
         if len(agents) == 3 and ready(folder, run) >= 3:

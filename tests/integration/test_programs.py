@@ -282,6 +282,41 @@ def test_programs_run_on_nodes(w):
         {k: v for k, v in outcome(w.run_dir("there")).items() if k.startswith("agent_")})
 
 
+def test_a_program_is_sent_to_nodes(w):
+    """Nodes that see neither the run's folder nor the program's get its files, also a node that
+    replaces a lost one; and nothing of them stays. The folders are hidden by mounts."""
+    hide = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-r", "-m"]
+    found = subprocess.run([*hide, "mount", "-t", "tmpfs", "none", w.path], capture_output=True,
+                           check=False)
+    if found.returncode != 0:
+        raise harness.Skip("no mounts of one's own here")
+    config = program(w, 12000)
+    (w.path / "agents" / "data.txt").write_text("1\n" * 800000)  # of two pieces
+    scratch = w.path / "scratch"
+    scratch.mkdir()
+    w.brood("run", config, "--name", "here", "--set", "defaults.sources=[agents/data.txt]")
+    with open(config, "a", encoding="ascii") as f:
+        f.write(f"""
+cluster:
+  launcher: command
+  nodes: 2
+  listen: 127.0.0.1
+  command: [{', '.join(hide)}, sh, -c, 'mount -t tmpfs none {w.runs} &&
+            mount -t tmpfs none {w.path}/agents && exec "$@"', sh]
+""")
+    env = {"TMPDIR": str(scratch)}
+    p = w.start("run", config, "--name", "there", "--set", "defaults.sources=[agents/data.txt]",
+                env=env)
+    harness.wait_until("the files", lambda: list(scratch.glob("*/*/files/agents/data.txt")))
+    harness.kill(harness.wait_until("a node", lambda: w.status("there")["nodes"][0]["pid"]))
+    assert p.wait() == 0, p.log.read_text()
+    assert "is lost" in p.log.read_text()
+    harness.wait_until("no files", lambda: not list(scratch.glob("brood-scratch-*")))
+    here, there = outcome(w.run_dir("here")), outcome(w.run_dir("there"))
+    harness.assert_same_files({k: v for k, v in here.items() if k.startswith("agent_")},
+                              {k: v for k, v in there.items() if k.startswith("agent_")})
+
+
 def test_a_run_is_resumed_from_what_it_keeps(w):
     """Neither the run's page nor its status starts the program; the resumed run is exact."""
     config = program(w)

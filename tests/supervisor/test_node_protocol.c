@@ -253,19 +253,26 @@ START_TEST(parts_of_a_device_that_are_missing_match_all)
     static const struct {
         const char *device;
         int64_t task; /* -2: refused */
+        int64_t gpu;
     } all[] = {
-        {"", -1},
-        {"/job:worker", -1},
-        {"/job:worker/task:2", 2},
-        {"/task:0", 0},
-        {"/job:worker/replica:0/task:1/device:CPU:0", 1},
-        {"/job:ps/task:0", -2},
-        {"/task:3", -2},
-        {"/task:", -2},
-        {"/task:1x", -2},
-        {"/device:GPU:0", -2},
-        {"worker", -2},
-        {"/job:workers", -2},
+        {"", -1, -1},
+        {"/job:worker", -1, -1},
+        {"/job:worker/task:2", 2, -1},
+        {"/task:0", 0, -1},
+        {"/job:worker/replica:0/task:1/device:CPU:0", 1, -1},
+        {"/job:worker/task:1/device:GPU:3", 1, 3},
+        {"/device:GPU:0", -1, 0},
+        {"/gpu:1", -1, 1},
+        {"cuda:2", -1, 2},
+        {"/job:ps/task:0", -2, -1},
+        {"/task:3", -2, -1},
+        {"/task:", -2, -1},
+        {"/task:1x", -2, -1},
+        {"/device:GPU:", -2, -1},
+        {"cuda:", -2, -1},
+        {"cuda:0/task:1", -2, 0},
+        {"worker", -2, -1},
+        {"/job:workers", -2, -1},
     };
     char why[DEVICE_WHY_BYTES];
     int64_t task;
@@ -275,6 +282,7 @@ START_TEST(parts_of_a_device_that_are_missing_match_all)
 
         ck_assert_msg(all[i].task == -2 ? rc == ERR_ARG : rc == 0 && task == all[i].task,
                       "%s: %d, %d", all[i].device, rc, (int)task);
+        ck_assert_int_eq(device_gpu(all[i].device), all[i].gpu);
     }
 }
 END_TEST
