@@ -73,9 +73,10 @@ evaluation: {{every_env_steps: 0}}
 """)
             batch = [] if a["rows"] == "window" else ["--set", "experience.batch_size=16"]
             w.brood("run", config, "--name", name, *batch)
-            w.brood("run", config, "--name", name + "-begun", "--until", "40", *batch, code=4)
             header, rows = header_and_rows(w.run_dir(name))
-            assert header == header_and_rows(w.run_dir(name + "-begun"))[0], name
+            if not harness.SANITIZED:
+                w.brood("run", config, "--name", name + "-begun", "--until", "40", *batch, code=4)
+                assert header == header_and_rows(w.run_dir(name + "-begun"))[0], name
             reported = {k.split("/", 2)[2] for row in rows for k, v in row.items()
                         if v and k.startswith("train/")}
             assert reported == declared, (name, reported ^ declared)

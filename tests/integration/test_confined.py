@@ -176,7 +176,7 @@ def test_an_agent_in_python_takes_what_it_may_do(w):
         raise harness.Skip("no seccomp here")
     w.write("mine.py", FENCED)
     config = w.write("mine.yaml", """
-env: {id: simple_spread, copies: 2}
+env: {id: simple, copies: 2}
 run: {env_steps: 200, seed: 1}
 experience: {update_every: 20}
 defaults: {algorithm: program, command: [python3, mine.py]}

@@ -74,9 +74,9 @@ class Machine:
 # is another. The kernels without AVX are tried with every size on this machine, too.
 MACHINES = [
     Machine("x86-64 without AVX-512", harness.BUILD, "qemu-x86_64", "-cpu", "Haswell",
-            stride=11),
-    Machine("x86-64 without AVX2", harness.BUILD, "qemu-x86_64", "-cpu", "Nehalem", stride=11),
-    Machine("arm64", CROSS, "qemu-aarch64", "-L", str(SYSROOT), stride=4, also=("vmath",)),
+            stride=17),
+    Machine("x86-64 without AVX2", harness.BUILD, "qemu-x86_64", "-cpu", "Nehalem", stride=17),
+    Machine("arm64", CROSS, "qemu-aarch64", "-L", str(SYSROOT), stride=6, also=("vmath",)),
 ]
 
 

@@ -110,8 +110,8 @@ def test_other_numerics_are_refused_unless_anyway(w):
 def test_an_older_version_goes_on_where_its_changes_do_not_reach(w):
     run, end = killed_run(w, "run")
     path = config(w, steps=harness.FOREVER)
-    path.write_text(path.read_text().replace("actor: {hidden: [16, 16]}",
-                                             "actor: {hidden: [513, 512]}"))
+    text = path.read_text().replace("actor: {hidden: [16, 16]}", "actor: {hidden: [513, 512]}")
+    path.write_text(text.replace("batch_size: 64", "batch_size: 4"))
     wide, wide_end = killed_run(w, "wide", path=path)
     for r in (run, wide):
         change_every(r, b"numerics", lambda text: text[:-1] + b"2")

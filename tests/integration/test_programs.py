@@ -644,7 +644,7 @@ def test_an_agent_to_start_from_is_written_checked_and_trained(w):
     if importlib.util.find_spec("numpy") is None:
         raise harness.Skip("Python has no numpy")
     envs = [x["id"] for x in harness.json_lines(w.brood("envs", "--json")[0])]
-    for env in envs[::4 if harness.SANITIZED else 1]:
+    for env in envs[::6 if harness.SANITIZED else 3]:
         w.brood("new", env, "--agent", f"{env}.py")
         out, _ = w.brood("check", f"{env}.yaml")
         assert f"{env}.yaml: ok: " in out and ", program, " in out, out

@@ -203,6 +203,9 @@ def test_every_shipped_configuration_trains(w):
     environment once."""
     small = ["run.env_steps=300", "env.copies=4", "log.every_env_steps=100"]
     drawn = ["experience.warmup=100", "experience.batch_size=64", "experience.update_every=50"]
+    if harness.SANITIZED:
+        small[0] = "run.env_steps=200"
+        drawn[1:] = ["experience.batch_size=8", "experience.update_every=100"]
     window = ["experience.update_every=100"]  # all rows since the last update
     tried = set()
     for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
