@@ -225,8 +225,10 @@ int policies_find(struct policies **ret, const struct run_config *c,
             continue;
         policies_free(p);
         (void)snprintf(path, sizeof(path), "agents.%s.settings.from", a->name);
-        return a->from_at != NULL ? yaml_fail_since(a->from_at, path, err, &why)
-                                  : err_pass(err, &why);
+        if (a->from_at != NULL)
+            return yaml_fail_since(a->from_at, path, err, &why);
+        return err_set(err, err_is_failure(why.code) ? why.code : ERR_CONFIG,
+                       "agents.%s.policy.from: %s", a->name, why.msg);
     }
     *ret = p;
     return 0;

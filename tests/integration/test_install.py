@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import harness
 from test_files import NOBODY
@@ -71,6 +72,24 @@ def test_what_is_installed_finds_its_parts(w):
     (program.parent / "brood-agent").unlink()
     _, err = w.brood("run", w.small(steps=200), "--name", "d", program=program, code=2)
     assert "brood-agent is neither in " in err and err.count("\n") == 1, err
+
+
+def test_a_wheel_has_the_whole_package(w):
+    if harness.SANITIZED:
+        raise harness.Skip("the wheel is the same in both builds")
+    if any(importlib.util.find_spec(m) is None for m in ("pip", "setuptools", "wheel")):
+        raise harness.Skip("Python makes no wheels")
+    source = harness.SOURCE / "scripts" / "python"
+    shutil.copytree(source, w.path / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    p = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index",
+                        "--no-build-isolation", "-w", w.path, w.path / "source"],
+                       capture_output=True, text=True, check=False)
+    assert p.returncode == 0, p.stdout + p.stderr
+    wheel, = w.path.glob("brood-*-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as f:
+        names = {n for n in f.namelist() if n.startswith("brood/")}
+    assert names == {f"brood/{f.name}" for f in (source / "brood").iterdir()
+                     if f.suffix in (".py", ".typed")}
 
 
 def test_a_second_user_executes_what_the_first_has_built(w):

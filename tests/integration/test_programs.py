@@ -537,6 +537,8 @@ def test_frozen_programs_act_and_never_learn(w):
     harness.assert_same_files(outcome(calm), outcome(w.run_dir("killed")))
     _, err = w.brood("check", config, code=2)
     assert "frozen.yaml:7: agents.agent_1.settings.from: there is no run teacher" in err, err
+    _, err = w.brood("check", calm / "config.yaml", code=2)  # as a file of one's own
+    assert "agents.agent_1.policy.from: " in err and err.count("\n") == 1, err
     step = sorted(int(c.name) for c in (calm / "checkpoints").iterdir() if c.name.isdigit())[1]
     w.brood("fork", f"calm@{step}", "--name", "fork")
     w.brood("resume", "fork")
