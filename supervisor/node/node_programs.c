@@ -123,6 +123,24 @@ static int begin(struct node_programs *p, struct err *err)
     return 0;
 }
 
+static int write_piece(const char *path, int is_executable, uint64_t offset,
+                       const uint8_t *data, size_t len, struct err *err)
+{
+    char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
+    int rc = tree_make(folder, err), fd;
+
+    free(folder);
+    if (rc < 0)
+        return rc;
+    fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+              is_executable ? 0700 : 0600);
+    if (fd < 0 || pwrite_all(fd, data, len, offset) < 0)
+        rc = err_errno(err, "%s", path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
+}
+
 /* Names are of files below the folder, and go on below it. */
 static int is_name(const uint8_t *name, size_t len)
 {
@@ -151,49 +169,48 @@ static int is_hash(const uint8_t *hash)
     return hash != NULL;
 }
 
-static int write_piece(const char *path, int is_executable, uint64_t offset,
-                       const uint8_t *data, size_t len, struct err *err)
-{
-    char *folder = xstrndup(path, (size_t)(strrchr(path, '/') - path));
-    int rc = tree_make(folder, err), fd;
-
-    free(folder);
-    if (rc < 0)
-        return rc;
-    fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-              is_executable ? 0700 : 0600);
-    if (fd < 0 || pwrite_all(fd, data, len, offset) < 0)
-        rc = err_errno(err, "%s", path);
-    if (fd >= 0)
-        (void)close(fd);
-    return rc;
-}
-
-int node_programs_take(struct node_programs *p, const struct node_message *m,
-                       struct err *err)
+int node_program_piece_parse(struct node_program_piece *ret, const struct node_message *m,
+                             struct err *err)
 {
     struct cursor c = cursor_of(m->body, m->len);
     const uint8_t *hash = cursor_bytes(&c, NODE_HASH_BYTES);
     const int is_executable = cursor_u8(&c) != 0;
     const uint32_t name_len = cursor_u32(&c);
     const uint8_t *name = cursor_bytes(&c, name_len);
-    char *part, *path;
-    int rc;
 
     if (c.failed || !is_hash(hash) || (name_len > 0 && !is_name(name, name_len)))
         return err_set(err, ERR_PROTOCOL, "a malformed piece of a program");
+    *ret = (struct node_program_piece){.is_executable = is_executable,
+                                       .name = (const char *)name,
+                                       .name_len = name_len,
+                                       .data = c.p,
+                                       .len = cursor_left(&c)};
+    memcpy(ret->hash, hash, NODE_HASH_BYTES);
+    return 0;
+}
+
+int node_programs_take(struct node_programs *p, const struct node_message *m,
+                       struct err *err)
+{
+    struct node_program_piece piece;
+    char *part, *path;
+    int rc = node_program_piece_parse(&piece, m, err);
+
+    if (rc < 0)
+        return rc;
     if (m->number > PROGRAM_MAX_FILES_BYTES || p->bytes > MAX_BYTES ||
         m->len > MAX_BYTES - p->bytes)
         return err_set(err, ERR_LIMIT, "a program is too large");
     p->bytes += m->len;
     if ((rc = begin(p, err)) < 0)
         return rc;
-    part = xasprintf("%s/%.*s.part", p->folder, NODE_HASH_BYTES, (const char *)hash);
-    path = name_len > 0
-               ? xasprintf("%s/%.*s", part, (int)name_len, (const char *)name)
-               : xasprintf("%s/%.*s", p->folder, NODE_HASH_BYTES, (const char *)hash);
-    if (name_len > 0)
-        rc = write_piece(path, is_executable, m->number, c.p, cursor_left(&c), err);
+    part = xasprintf("%s/%s.part", p->folder, piece.hash);
+    path = piece.name_len > 0
+               ? xasprintf("%s/%.*s", part, (int)piece.name_len, piece.name)
+               : xasprintf("%s/%s", p->folder, piece.hash);
+    if (piece.name_len > 0)
+        rc =
+            write_piece(path, piece.is_executable, m->number, piece.data, piece.len, err);
     else if (!tree_exists(path))
         rc = tree_rename(part, path, 0, err);
     free(path);

@@ -32,6 +32,18 @@ struct node_programs {
 };
 #define NODE_PROGRAMS_NONE ((struct node_programs){.lock_fd = -1})
 
+struct node_program_piece {
+    char hash[NODE_HASH_BYTES + 1];
+    int is_executable;
+    const char *name; /* of name_len bytes, in the message; 0: the program is whole */
+    size_t name_len;
+    const uint8_t *data; /* in the message */
+    size_t len;
+};
+/* ERR_PROTOCOL: the message is malformed, or its name leads out of the folder. */
+int node_program_piece_parse(struct node_program_piece *ret, const struct node_message *m,
+                             struct err *err);
+
 /* ERR_PROTOCOL: the message is malformed, or a name leads out of the folder; ERR_LIMIT: they are
  * larger than a run keeps them; -errno. */
 int node_programs_take(struct node_programs *p, const struct node_message *m,

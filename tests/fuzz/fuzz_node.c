@@ -1,6 +1,7 @@
 /* Arbitrary messages between supervisor and node: each is parsed or refused, and nothing
  * is read beyond its end. */
 #include "common/err/check.h"
+#include "supervisor/node/node_programs.h"
 #include "supervisor/node/node_protocol.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -12,6 +13,7 @@ static void parse_bodies(const struct node_message *m)
     struct node_open open;
     struct node_exit exit;
     struct node_sample sample;
+    struct node_program_piece piece;
     struct err told;
 
     if (node_hello_parse(&hello, m, NULL) == 0)
@@ -21,6 +23,8 @@ static void parse_bodies(const struct node_message *m)
         CHECK(open.name[0] != '\0' && open.member <= open.members);
     if (node_exit_parse(&exit, m, NULL) == 0)
         CHECK(exit.signal >= 0 && exit.signal <= 64);
+    if (node_program_piece_parse(&piece, m, NULL) == 0)
+        CHECK(piece.name_len == 0 || (piece.name[0] != '/' && piece.name[0] != '\0'));
     (void)node_sample_parse(&sample, m, NULL);
     if (node_error_parse(&told, m, NULL) == 0)
         CHECK(told.code < 0);

@@ -13,7 +13,7 @@
 #include <utime.h>
 
 static const char hash[] = "0123456789abcdef0123456789abcdef";
-static char folder[] = "/tmp/test_node_programsXXXXXX";
+static char folder[64];
 static struct node_programs programs;
 
 static int take(const char *its_hash, const char *name, uint64_t offset, const char *data)
@@ -57,6 +57,7 @@ static void check_file(const char *name, const char *text, mode_t mode)
 
 static void begin(void)
 {
+    (void)snprintf(folder, sizeof(folder), "/tmp/test_node_programsXXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)setenv("TMPDIR", folder, 1);
     scratch_name("1-2");
