@@ -270,10 +270,13 @@ static int write_map(const char *key, const struct section *is, const struct sec
     return any;
 }
 
-/* Whether the value has to be written although it is not given: the other section gives one. */
-static int is_taken_back(const struct section *but, const struct field *g)
+/* Whether a zero, which counts as not given, has to be written: the other section gives another
+ * value. */
+static int is_taken_back(const struct field *f, const struct section *but,
+                         const struct field *g)
 {
-    return g != NULL && (g->type == FIELD_BOOL || g->type == FIELD_ENUM) &&
+    return g != NULL && f->flags & FIELD_SKIP_ZERO &&
+           (f->type == FIELD_BOOL || f->type == FIELD_ENUM) &&
            schema_is_given(but->schema, but->root, but->base, g);
 }
 
@@ -290,7 +293,8 @@ static int write_section(const struct section *is, const struct section *but, in
 
         if (but->base != NULL)
             g = schema_counterpart(is->schema, f, but->schema);
-        if (!schema_is_given(is->schema, is->root, is->base, f) && !is_taken_back(but, g))
+        if (!schema_is_given(is->schema, is->root, is->base, f) &&
+            !is_taken_back(f, but, g))
             continue;
         if (g != NULL && schema_is_given(but->schema, but->root, but->base, g))
             q = at_const(but->base, g->offset);
