@@ -142,6 +142,8 @@ static void on_chan_end(struct chan *c, const struct err *err)
     struct proc *p = c->owner;
 
     p->chan_eof = 1;
+    if (p->is_looking) /* it has ended */
+        return;
     if (!p->exited && is_peer_gone(err->code))
         (void)uv_timer_start(&p->timer, on_lingering, PROC_LINGER_MS, 0);
     else if (!p->exited)
@@ -382,26 +384,26 @@ static void on_look_again(uv_timer_t *timer)
     look_for_exit(timer->data);
 }
 
+static void on_pidfd(uv_poll_t *watch, int status, int events)
+{
+    look_for_exit(watch->data);
+}
+
 /* Until the process that forked it has ended, this one is not its parent. */
 static void look_for_exit(struct proc *p)
 {
     siginfo_t info = {0};
 
-    if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0) {
-        (void)uv_poll_stop(&p->watch);
+    (void)uv_poll_stop(&p->watch);
+    p->is_looking = waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0;
+    if (p->is_looking)
         (void)uv_timer_start(&p->timer, on_look_again, ADOPTION_MS, 0);
-    } else if (info.si_pid == p->pid) {
-        (void)uv_poll_stop(&p->watch);
-        if (info.si_code == CLD_EXITED)
-            take_exit(p, info.si_status, 0);
-        else
-            take_exit(p, 0, info.si_status);
-    }
-}
-
-static void on_pidfd(uv_poll_t *watch, int status, int events)
-{
-    look_for_exit(watch->data);
+    else if (info.si_pid == 0) /* it runs */
+        CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
+    else if (info.si_code == CLD_EXITED)
+        take_exit(p, info.si_status, 0);
+    else
+        take_exit(p, 0, info.si_status);
 }
 
 int proc_adopt(struct proc *p, uv_loop_t *loop, pid_t pid, struct err *err)

@@ -76,6 +76,7 @@ struct proc {
     int open_parts; /* number of open ones of timer, process, chan, capture */
     int has_process, has_watch, has_chan, has_capture;
     int chan_eof, capture_eof;
+    int is_looking; /* an adopted process has ended, and is no child yet: the timer looks */
     int closing;
     LIST_ENTRY(proc) entry; /* in the list of running processes */
 };
