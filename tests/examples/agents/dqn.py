@@ -53,7 +53,7 @@ class DQN(brood.Agent):
             return batch.t("reward") + ctx.value("discount") * after * (1 - batch.t("terminated"))
 
     def loss(self, q, goal):
-        return F.smooth_l1_loss(q, goal)
+        return F.mse_loss(q, goal)
 
     def learn(self, batch, ctx):
         q = (self.q(batch.t("obs")) * batch.t("action")).sum(1)

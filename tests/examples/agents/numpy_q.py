@@ -52,7 +52,7 @@ class NumpyQ(brood.Agent):
         hidden, q = self.forward(self.q, x)
         error = q[rows, batch.choices()] - goal
         dq = np.zeros_like(q)
-        dq[rows, batch.choices()] = np.clip(error, -1, 1) / F(len(batch))
+        dq[rows, batch.choices()] = error / F(len(batch))
         dh = (dq @ self.q["w2"].T) * (hidden > 0)
         self.adam({"w2": hidden.T @ dq, "b2": dq.sum(0), "w1": x.T @ dh, "b1": dh.sum(0)},
                   ctx.value("optimizer.learning_rate"))
