@@ -313,11 +313,8 @@ void training_replay_free(struct training *t);
 
 /* Called when the journal exists, before journal_begin. A new run is committed at once. */
 int training_begin_resume(struct training *t, struct err *err);
-/* Records why the run will not end with the bytes of an undisturbed one; only the first
- * reason is kept. */
-void training_mark_inexact(struct training *t, const char *why, size_t len);
-/* The same for a program with `exact: reported`, of which there is another process since then:
- * "a process was replaced". */
+/* Records that the run will not end with the bytes of an undisturbed one, because there is another
+ * process of an agent with `exact: reported`; since: "a process was replaced". */
 void training_lose_bits(struct training *t, const char *agent, const char *since);
 /* Called before the agents start: hands them their blocks and positions. */
 int training_preload(struct training *t, struct err *err);

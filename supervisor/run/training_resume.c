@@ -7,22 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void training_mark_inexact(struct training *t, const char *why, size_t len)
+/* Records why the run will not end with the bytes of an undisturbed one; only the first
+ * reason is kept. */
+static void mark_inexact(struct training *t, const char *why, size_t len)
 {
     if (t->inexact != NULL)
         return;
     t->inexact = xstrndup(why, len);
     training_event(t, INEXACT, .why = t->inexact);
-}
-
-/* A program that need not repeat its bits is another one after a resume. */
-static void mark_programs(struct training *t)
-{
-    const struct run_config *c = t->args->config;
-
-    for (size_t i = 0; t->args->resume != NULL && i < c->n_agents; i++)
-        if (c->agents[i].is_inexact)
-            training_lose_bits(t, c->agents[i].name, "the run was resumed");
 }
 
 void training_lose_bits(struct training *t, const char *agent, const char *since)
@@ -34,7 +26,17 @@ void training_lose_bits(struct training *t, const char *agent, const char *since
     (void)snprintf(line, sizeof(line),
                    "%s, and the program of %s need not repeat its bits", since, agent);
     training_log(t, "from here on the run is not exact: %s", line);
-    training_mark_inexact(t, line, strlen(line));
+    mark_inexact(t, line, strlen(line));
+}
+
+/* A program that need not repeat its bits is another one after a resume. */
+static void mark_programs(struct training *t)
+{
+    const struct run_config *c = t->args->config;
+
+    for (size_t i = 0; t->args->resume != NULL && i < c->n_agents; i++)
+        if (c->agents[i].is_inexact)
+            training_lose_bits(t, c->agents[i].name, "the run was resumed");
 }
 
 /* A resume that fails before it is committed leaves no line in the journal. But if the
@@ -48,9 +50,9 @@ int training_begin_resume(struct training *t, struct err *err)
         args->resume != NULL ? resume_section(args->resume, SECTION_INEXACT) : NULL;
 
     if (was != NULL)
-        training_mark_inexact(t, was->data, was->len);
+        mark_inexact(t, was->data, was->len);
     if (args->differs.code != 0)
-        training_mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
+        mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
     mark_programs(t);
     t->committed = args->resume == NULL;
     if (args->replay != NULL)
@@ -70,7 +72,7 @@ static int check_fingerprint(struct training *t, struct err *err)
         return why.code;
     }
     training_log_error(t, "%s", why.msg);
-    training_mark_inexact(t, why.msg, strlen(why.msg));
+    mark_inexact(t, why.msg, strlen(why.msg));
     return 0;
 }
 
