@@ -34,7 +34,8 @@ except ModuleNotFoundError as why:
     print(f"brood agent-check: {message_of(why)}", file=sys.stderr)
     sys.exit(2)
 
-_OPENS = ("threads", "starts_threads", "files", "devices", "device")  # of what `configure` says of a program
+# Of what `configure` says of a program.
+_OPENS = ("threads", "starts_threads", "files", "devices", "device")
 _SHAPES: dict[str, dict[str, Any]] = {
     "discrete": {"heads": [5]}, "heads": {"heads": [5, 3]}, "continuous": {"width": 2},
     "masked": {"heads": [5], "masked": True}}

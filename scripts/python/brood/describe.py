@@ -9,7 +9,7 @@ from typing import Any
 
 from . import devices
 from .errors import Error, one_line
-from .identity import identity, own_files, package_files, package_folder
+from .identity import identity_on, own_files, package_files, package_folder
 from .protocol import VERSION
 from .settings import MAX_TEXT_BYTES, declared, live_keys
 from .stages import Rows, stages_of
@@ -97,4 +97,4 @@ def describe(cls: type, device: str = devices.CPU) -> dict[str, Any]:
         "defaults": defaults_of(cls), "rows": a.rows.kind,
         "is": ["prepares"] if stages else ["prepares", "fixed"],
         **({"scalars": scalars} if scalars else {}),
-        "identity": [*identity(), *devices.identity(device)]}]}
+        "identity": identity_on(device)}]}

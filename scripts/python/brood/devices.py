@@ -35,7 +35,12 @@ def copies_block(device: str) -> bool:
     return device != CPU or os.environ.get("BROOD_COPIES_BLOCK") == "1"
 
 
+def _number(device: str) -> int:
+    return int(device.partition(":")[2])
+
+
 def _torch(device: str) -> Any:
+    """torch, if it can compute there. Error("config")."""
     torch: Any = sys.modules.get("torch")
     if torch is None:
         raise Error(f"device: {device}: the agent has not imported torch, which computes on it",
@@ -43,7 +48,7 @@ def _torch(device: str) -> Any:
     if not hasattr(torch, "set_default_device"):
         raise Error(f"device: {device}: torch {torch.__version__} is too old, expected 2.0 or "
                     "newer", code="config", key="device")
-    if not torch.cuda.is_available() or int(device.partition(":")[2]) >= torch.cuda.device_count():
+    if not torch.cuda.is_available() or _number(device) >= torch.cuda.device_count():
         raise Error(f"device: {device}: torch {torch.__version__} sees {torch.cuda.device_count()} "
                     "GPUs", code="config", key="device")
     return torch
@@ -73,9 +78,9 @@ def identity(device: str) -> list[str]:
 
 
 def seed(device: str, number: int) -> None:
-    """The generator of the device."""
+    """The generator of the device, before each request: `begin` has looked whether it is there."""
     if device != CPU:
-        _torch(device).cuda.default_generators[int(device.partition(":")[2])].manual_seed(number)
+        sys.modules["torch"].cuda.default_generators[_number(device)].manual_seed(number)
 
 
 def used_before_fork() -> bool:

@@ -74,11 +74,16 @@ def check_same(expected: Sequence[Any], device: str) -> None:
     """Refuses to be another program than the run began with. Error("state")."""
     known = {str(line) for line in expected}
     before = {line.rpartition(" ")[0]: line for line in known}
-    for line in [*identity(), *devices.identity(device)] if known else []:
+    for line in identity_on(device) if known else []:
         if line not in known:
             was = before.get(line.rpartition(" ")[0], "nothing of it")
             raise Error(f"this process is not what the run began with: it has '{line}', the run "
                         f"has '{was}'", code="state")
+
+
+def identity_on(device: str) -> list[str]:
+    """Of an agent that computes on that device."""
+    return [*identity(), *devices.identity(device)]
 
 
 @functools.cache
