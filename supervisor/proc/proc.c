@@ -174,7 +174,8 @@ static uv_stdio_container_t inherit(int fd)
 
 /* Environment variables that a process inherits: the mark of its run, the choice of
  * kernels, what it logs and checks, how an agent of the tests is to die, and its node's
- * generation and programs (supervisor/node/node.h, node_programs.h). External programs need the last two. */
+ * generation and programs (supervisor/node/node.h, node_programs.h). External programs need
+ * the last two. */
 static const char *const passed[] = {KEEPER_MARK "=",
                                      CPU_KERNELS_VARIABLE "=",
                                      LOG_LEVEL_VARIABLE "=",
