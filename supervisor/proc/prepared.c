@@ -299,11 +299,12 @@ static void on_broken(struct proc *proc, const struct err *why)
     give_up(proc->owner, why->msg);
 }
 
-/* What it has forked last may have said so, and is known then. */
+/* What it has forked last may have said so, and is known then. One that ends while it imports will
+ * do so again, unless somebody killed it. */
 static void on_exited(struct proc *proc)
 {
     struct prepared *p = proc->owner;
-    const int was_starting = p->state == STATE_STARTING;
+    const int cannot_start = p->state == STATE_STARTING && proc->signal != SIGKILL;
     char lines[256];
 
     p->state = STATE_ENDING;
@@ -311,7 +312,7 @@ static void on_exited(struct proc *proc)
     (void)shutdown(p->socket, SHUT_RD);
     take_births(p);
     if (!p->is_closing && !p->is_unusable &&
-        (was_starting || ++p->n_deaths == MAX_DEATHS)) {
+        (cannot_start || ++p->n_deaths == MAX_DEATHS)) {
         capture_last_lines(&p->capture, lines, sizeof(lines));
         give_up(p, *lines != '\0' ? lines : "it dies");
     }

@@ -12,8 +12,8 @@
  *
  * Start    when the first agent of the program is to start, which waits for it.
  * Failure  agents are executed, as if there were none: if the program cannot be prepared, does
- *          not answer in time, or fails to fork. One that dies later is started anew with the
- *          next agent, three times.
+ *          not answer in time, or fails to fork. One that is killed, or dies later, is started
+ *          anew with the next agent, three times.
  * Owner    worker_local.c, which gives the new processes to proc.h.
  * Threads  the main thread only.
  */

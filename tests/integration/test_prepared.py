@@ -34,6 +34,9 @@ def fork():
 os.fork = fork
 if FAULT == "large":
     LARGE = bytearray(b"x") * (96 << 20)
+while FAULT == "waits" and "/programs/" in os.getcwd() and not os.path.exists(
+        os.path.join(os.environ["BROOD_DIRECTORY"], "go")):
+    time.sleep(0.01)
 if FAULT == "thread":
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 '''
@@ -52,7 +55,8 @@ def agents(status):
 
 
 def prepared(status):
-    """The pid of the prepared process, the only child of the supervisor that is no agent."""
+    """The pid of the prepared process, the only child of the supervisor that is no agent, if no
+    agent has started since that status."""
     others = [pid for pid, (state, _, line) in harness.children(status["pid"]).items()
               if pid not in agents(status) and state != "Z" and "mine.py" in line]
     return others[0] if len(others) == 1 else None
@@ -65,11 +69,20 @@ def ids(w, run):
         status = w.status(run)
         assert status["state"] in ("starting", "running"), status["state"]
         pid, alive = prepared(status), agents(status)
+        if agents(w.status(run)) != alive:
+            return None
         if pid is None and len(alive) == 3:
             harness.kill(min(alive))
         return (pid, alive, status["pid"]) if pid and len(alive) == 3 else None
     harness.wait_until("the run", lambda: harness.checkpoints(w.run_dir(run)))
     return harness.wait_until("a prepared process and its agents", found)
+
+
+def working_folder(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
 
 
 def journal(w, run):
@@ -140,6 +153,23 @@ def test_a_prepared_process_that_is_killed_is_replaced(w):
     w.brood("stop", "a")
     assert p.wait() == 4
     assert_nothing_is_left(w)
+
+
+def test_one_that_is_killed_while_it_imports_is_replaced(w):
+    """By the next agent that starts, as one that is killed later."""
+    config = configured(w, steps=20000, fault="waits")
+    (w.path / "go").touch()
+    expected = calm(w, config)
+    (w.path / "go").unlink()
+    p = w.start("run", config, "--name", "a")
+    folder = w.run_dir("a") / "programs"
+    pid, = harness.wait_until("its imports", lambda: [
+        pid for pid in harness.processes() if str(folder) in working_folder(pid)])
+    harness.kill_and_wait(pid)
+    (w.path / "go").touch()
+    ids(w, "a")
+    end(w, p, "a", expected)
+    assert "can be prepared" not in log(w, "a"), log(w, "a")
 
 
 def test_all_processes_are_killed_at_once(w):
