@@ -1,6 +1,7 @@
 #include "supervisor/node/worker_remote.h"
 
 #include "common/err/check.h"
+#include "common/io/tree.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
@@ -608,26 +609,39 @@ static void pack_command(struct node_open *open, const struct agent_spec *spec,
         (void)snprintf(open->mode, sizeof(open->mode), "%s", spec->mode);
 }
 
-/* The files of the agent's program, unless the node has them. */
-static void send_program(struct remote_site *s, const char *kept)
+/* The files of the agent's program, unless the node has them. Fails if the run has lost them; a
+ * channel that fails loses the node. */
+static int send_program(struct remote_site *s, const char *kept, struct err *ret)
 {
     struct err err = {0};
 
     for (size_t i = 0; i < s->n_programs; i++)
         if (strcmp(s->programs[i], kept) == 0)
-            return;
+            return 0;
+    if (!tree_exists(kept))
+        return err_set(ret, ERR_NOT_FOUND, "%s: what the run kept of the program is gone",
+                       kept);
     s->programs = xreallocarray(s->programs, s->n_programs + 1, sizeof(*s->programs));
     s->programs[s->n_programs++] = kept;
     if (node_program_send(s->channel, kept, &err) < 0)
         remote_site_lose(s, &err);
+    return 0;
 }
 
-static void open_there(struct remote_link *l)
+/* Tells the node of the agent, unless it knows it. */
+static int open_there(struct remote_link *l, struct err *err)
 {
     struct node_open open = {
         .group = l->group, .member = l->member, .members = count_members(l)};
     struct wbuf b = {0}, command = {0};
+    int rc = 0;
 
+    if (l->is_open || l->site->channel == NULL)
+        return 0;
+    if (l->spec->kept != NULL)
+        rc = send_program(l->site, l->spec->kept, err);
+    if (rc < 0 || l->site->channel == NULL)
+        return rc;
     pack_command(&open, l->spec, &command);
     (void)snprintf(open.name, sizeof(open.name), "%s", l->spec->name);
     (void)snprintf(open.role, sizeof(open.role), "%s", l->spec->role);
@@ -636,6 +650,7 @@ static void open_there(struct remote_link *l)
     wbuf_done(&b);
     wbuf_done(&command);
     l->is_open = 1;
+    return 0;
 }
 
 /* The end of a process that was lost before it began. */
@@ -650,7 +665,10 @@ static int start_in_vain(struct remote_link *l, struct err *err)
 static int remote_start(struct worker_link *base, struct err *err)
 {
     struct remote_link *l = remote_of(base);
+    const int rc = open_there(l, err);
 
+    if (rc < 0)
+        return rc;
     base->pid = 0;
     base->is_running = 0;
     base->was_lost = 0;
@@ -661,10 +679,6 @@ static int remote_start(struct worker_link *base, struct err *err)
     capture_begin(&l->base.capture);
     l->has_process = 1;
     l->has_sample = 0;
-    if (l->site->channel != NULL && !l->is_open && l->spec->kept != NULL)
-        send_program(l->site, l->spec->kept);
-    if (l->site->channel != NULL && !l->is_open)
-        open_there(l);
     if (l->site->channel == NULL)
         return start_in_vain(l, err);
     base->is_running = 1;
@@ -760,11 +774,12 @@ static int remote_put(struct worker_link *base, const void *src, size_t len_byte
     struct remote_link *l = remote_of(base);
     struct wbuf piece = {0};
     size_t at = 0;
+    const int rc = open_there(l, err);
 
+    if (rc < 0)
+        return rc;
     forget_copy(l);
     base->is_block_lost = l->site->channel == NULL;
-    if (!base->is_block_lost && !l->is_open)
-        open_there(l);
     do {
         const size_t left = len_bytes - at;
         const size_t n = left < NODE_CHUNK_BYTES ? left : NODE_CHUNK_BYTES;

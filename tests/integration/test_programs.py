@@ -290,7 +290,7 @@ def test_a_program_is_sent_to_nodes(w):
                            check=False)
     if found.returncode != 0:
         raise harness.Skip("no mounts of one's own here")
-    config = program(w, 12000)
+    config = program(w, 30000)
     (w.path / "agents" / "data.txt").write_text("1\n" * 800000)  # of two pieces
     scratch = w.path / "scratch"
     scratch.mkdir()
@@ -308,6 +308,7 @@ cluster:
     p = w.start("run", config, "--name", "there", "--set", "defaults.sources=[agents/data.txt]",
                 env=env)
     harness.wait_until("the files", lambda: list(scratch.glob("*/*/files/agents/data.txt")))
+    harness.wait_until("updates", lambda: max(harness.checkpoints(w.run_dir("there")), default=0))
     harness.kill(harness.wait_until("a node", lambda: w.status("there")["nodes"][0]["pid"]))
     assert p.wait() == 0, p.log.read_text()
     assert "is lost" in p.log.read_text()
@@ -315,6 +316,13 @@ cluster:
     here, there = outcome(w.run_dir("here")), outcome(w.run_dir("there"))
     harness.assert_same_files({k: v for k, v in here.items() if k.startswith("agent_")},
                               {k: v for k, v in there.items() if k.startswith("agent_")})
+    p = w.start("run", config, "--name", "gone", "--set", "run.env_steps=10000000", env=env)
+    harness.wait_until("updates", lambda: max(harness.checkpoints(w.run_dir("gone")), default=0))
+    node = harness.wait_until("a node", lambda: w.status("gone")["nodes"][0]["pid"])
+    shutil.rmtree(w.run_dir("gone") / "programs")
+    harness.kill(node)
+    assert p.wait() != 0
+    assert "what the run kept of the program is gone" in p.log.read_text(), p.log.read_text()
 
 
 def test_a_run_is_resumed_from_what_it_keeps(w):
