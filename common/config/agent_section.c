@@ -107,8 +107,7 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
                           const char *path, struct agent_config *a)
 {
     const struct yaml_node *at = yaml_find(section, "algorithm");
-    const struct yaml_node *command = yaml_find(section, "command");
-    char where[128];
+    int rc;
 
     if (at != NULL && at->kind == YAML_SCALAR && schema_is_name(at->text))
         a->algorithm = arena_strdup(&l->c->arena, at->text);
@@ -116,19 +115,10 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
         return program_section_take(l, section, path, a);
     if (a->algorithm != NULL && algorithm_find(a->algorithm) == NULL)
         return refuse_algorithm(l, section, path, a);
-    (void)snprintf(where, sizeof(where), "%s.command", path);
-    if (command != NULL)
-        return yaml_fail(command, where, l->err,
-                         "%s has no command, expected algorithm: %s",
-                         a->algorithm != NULL ? a->algorithm : algorithm_default()->name,
-                         ALGORITHM_PROGRAM);
-    a->command = a->environment = a->sources = NULL;
-    a->directory = a->program = NULL;
-    a->threads = a->is_inexact = 0;
-    a->confine = (struct confine_config){0};
-    a->policy = (struct policy_config){0};
-    agent_section_take(a, &l->c->arena);
-    return 0;
+    rc = program_section_drop(l, section, path, a);
+    if (rc == 0)
+        agent_section_take(a, &l->c->arena);
+    return rc;
 }
 
 /* The owner of a map of settings: an algorithm or, if that is NULL, an optimizer. */

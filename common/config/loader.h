@@ -151,6 +151,10 @@ void agent_section_default_values(const struct yaml_node *section,
  * folder has the description or, if the run is new, the program is asked. */
 int program_section_take(const struct loader *l, const struct yaml_node *section,
                          const char *path, struct agent_config *a);
+/* Takes from the agent, whose algorithm is another, what makes it a program. Refuses a section that
+ * has a key of programs. */
+int program_section_drop(const struct loader *l, const struct yaml_node *section,
+                         const char *path, struct agent_config *a);
 /* Adds the directory of each program that has none, which is the folder of the file that names
  * it, so that the tree means the same in another file. -errno. */
 int loader_place_programs(struct yaml_node *root, struct arena *arena, struct err *err);

@@ -92,6 +92,46 @@ static int read_program(const struct loader *l, const struct yaml_node *section,
     return rc < 0 ? rc : is_given;
 }
 
+/* The key that only a program has; NULL: the section says no more than that it is none, as the
+ * file of a run does where the defaults are those of a program. */
+static const char *key_of_programs(const struct agent_config *a)
+{
+    const struct confine_config *may = &a->confine;
+
+    return a->command != NULL                                           ? "command"
+           : a->environment != NULL                                     ? "environment"
+           : a->sources != NULL                                         ? "sources"
+           : a->threads != 0                                            ? "threads"
+           : a->is_inexact                                              ? "exact"
+           : may->threads || may->files != NULL || may->devices != NULL ? "confine"
+                                                                        : NULL;
+}
+
+int program_section_drop(const struct loader *l, const struct yaml_node *section,
+                         const char *path, struct agent_config *a)
+{
+    struct agent_config given = {0};
+    const int rc = read_program(l, section, path, &given);
+    const char *key = key_of_programs(&given);
+    char where[128];
+
+    if (rc < 0)
+        return rc;
+    if (key != NULL) {
+        (void)snprintf(where, sizeof(where), "%s.%s", path, key);
+        return yaml_fail(yaml_find(section, key), where, l->err,
+                         "%s has no %s, expected algorithm: %s",
+                         a->algorithm != NULL ? a->algorithm : algorithm_default()->name,
+                         key, ALGORITHM_PROGRAM);
+    }
+    a->command = a->environment = a->sources = NULL;
+    a->directory = a->program = NULL;
+    a->threads = a->is_inexact = 0;
+    a->confine = (struct confine_config){0};
+    a->policy = (struct policy_config){0};
+    return 0;
+}
+
 /* Variables of the environment are words. */
 static int check_environment(const struct loader *l, const char *path,
                              const struct agent_config *a)

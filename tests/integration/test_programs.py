@@ -61,6 +61,9 @@ def test_a_program_is_described_and_configured(w):
         assert why in err and err.count("\n") == 1, (key, err)
     _, err = w.brood("check", config, "--set", "defaults.algorithm=ddpg", code=2)
     assert "ddpg has no command, expected algorithm: program" in err, err
+    for key in ("threads=4", "exact=reported", "environment={A: b}"):
+        _, err = w.brood("check", w.small(), "--set", f"defaults.{key}", code=2)
+        assert f"has no {key.split('=')[0]}, expected algorithm: program" in err, err
     _, err = w.brood("check", w.small(), "--set", "defaults.algorithm=program", code=2)
     assert "expected the words that start the program" in err, err
 
@@ -494,6 +497,11 @@ def test_programs_play_beside_other_agents(w):
                                              "agents:\n agent_2:\n")
     w.brood("run", w.write("mixed.yaml", text), "--name", "mixed")
     assert w.status("mixed")["state"] == "done"
+    w.brood("run", config, "--name", "other", "--until", "1000", code=None, *(
+        word for key in ("agents.agent_0.algorithm=ddpg", "defaults.exact=reported",
+                         "defaults.threads=2", "defaults.confine={threads: true}")
+        for word in ("--set", key)))
+    w.brood("resume", "other")  # its file takes from agent_0 what the defaults have
 
 
 FROZEN = CONFIG.replace("defaults:\n", """
