@@ -88,13 +88,35 @@ def start(folder, config, run, env, *more):
     return command(folder, env, "run", config, "--name", run, *more)
 
 
+def processors_time(pid, before):
+    """Seconds that a process has used; `before` if it is gone."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return before
+    return sum(map(int, stat.rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def run_to_its_end(folder, config, run, env):
+    """Processors' time of the supervisor alone, without its start."""
+    p = start(folder, config, run, env)
+    wait(lambda: ready(folder, run) == 3)
+    pid = next(e["pid"] for _, e in events(folder, run) if e.get("event") == "start")
+    began = used = processors_time(pid, 0)
+    while p.poll() is None:
+        used = processors_time(pid, used)
+        time.sleep(0.005)
+    return used - began
+
+
 def measure(folder, name, agent, env, kills):
     config = pathlib.Path(folder) / f"{name}.yaml"
-    config.write_text(ENV.format(n=3) + CONFIG.format(steps=30000, batch=256, agent=agent))
+    config.write_text(ENV.format(n=3) + CONFIG.format(steps=100000, batch=256, agent=agent))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start(folder, config, f"{name}_whole", env).wait()
+    supervisor = run_to_its_end(folder, config, f"{name}_whole", env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = {"run": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+    found = {"run": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+             "supervisor": supervisor}
 
     config.write_text(ENV.format(n=3) + CONFIG.format(steps=100000000, batch=256, agent=agent))
     run, began = f"{name}_killed", time.time()
@@ -126,15 +148,16 @@ def table(folder, a):
                 cases.append((f"{module}{words}", module + str(len(env)),
                               program(a.python, example), env))
     print(f"{'agent':20} {'start s':>9} {'respawn ms':>11} {'memory MB':>10} {'run, CPU s':>11}"
-          f" {'start':>7} {'respawn':>8} {'memory':>7} {'run':>6}")
+          f" {'supervisor':>11} {'start':>7} {'respawn':>8} {'memory':>7} {'run':>6} {'sup.':>5}")
     own = None
     for words, name, agent, env in cases:
         m = measure(folder, name, agent, env, a.kills)
         own = own or m
         print(f"{words:20} {m['start']:9.2f} {m['respawn'] * 1e3:11.1f} {m['memory'] / 1e6:10.1f}"
-              f" {m['run']:11.2f} " + " ".join(f"{m[k] / own[k]:{w}.1f}" for k, w in
-                                               (("start", 7), ("respawn", 8), ("memory", 7),
-                                                ("run", 6))), flush=True)
+              f" {m['run']:11.2f} {m['supervisor']:11.2f} " + " ".join(
+                  f"{m[k] / own[k]:{w}.{d}f}" for k, w, d in (
+                      ("start", 7, 1), ("respawn", 8, 1), ("memory", 7, 1), ("run", 6, 1),
+                      ("supervisor", 5, 2))), flush=True)
 
 
 def weights(folder, run):
