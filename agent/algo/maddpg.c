@@ -1,296 +1,222 @@
-#include "agent/algo/maddpg.h"
-
-#include "agent/algo/choices.h"
-#include "agent/algo/fixed.h"
-#include "agent/algo/parts.h"
+/* maddpg.c - multi-agent deep deterministic policy gradient, and its one-agent case, ddpg.
+ *
+ * Source   Lowe, Wu, Tamar, Harb, Abbeel, Mordatch, "Multi-agent actor-critic for mixed
+ *          cooperative-competitive environments", NIPS 2017, Algorithm 1; openai/maddpg
+ *          for names and the penalty on logits. ddpg: Lillicrap et al., "Continuous control
+ *          with deep reinforcement learning", ICLR 2016. Policies: actor.h.
+ *
+ * Notation o, o' observations now and next, u actions, mu the policy, Q the critic of what
+ *          joint.h says, mu' and Q' their targets, w the row's importance, 0 where the agent
+ *          is not alive.
+ * propose  u' = mu'(o'), of every agent for itself.
+ * critic   y = reward + discount (1 - terminated) Q'(o', u')
+ *          Q:  one step down the mean of w (Q(o, u) - y)^2
+ * learn    mu: one step down -mean Q(o, mu(own o), others' u)
+ *              + logit_penalty mean(mu's outputs^2), with the Q just updated
+ *          mu', Q': t = (1 - polyak) t + polyak v
+ * ddpg     has a critic of its own observation and action, and so needs no proposals of
+ *          others: one stage, `learn`, does all of it.
+ *          Critic and policy are two stages of about the same length, so that an odd number
+ *          of agents shares an even number of cores well.
+ * Trials   with optimizer accept_reject, changes of the networks are tried on the batch
+ *          (agent/nn/accept_reject.h), and there are no gradients and no norms.
+ */
+#include "agent/algo/actor.h"
 #include "agent/algo/rows.h"
 #include "agent/algo/scalars.h"
-#include "agent/algo/share.h"
-#include "agent/nn/nn.h"
+#include "agent/graph/arithmetic.h"
 #include "common/mem/xmalloc.h"
-#include "common/rng/rng.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-static const struct stage maddpg_stages[] = {
-    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    {.name = "critic",
-     .runner = STAGE_LEARNERS,
-     .reads = {"propose/action"},
-     .writes = 1,
-     .repeat_from = 1},
-    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 2},
+enum variant { MADDPG, DDPG };
+enum { CRITIC, ACTOR };
+
+struct algo {
+    struct kit kit;
+    struct joint joint;
+    struct actor actor;
+    struct critic critic, target_critic;
+    struct output target, weight; /* placeholders (B, 1) */
+    struct output td;             /* (B, 1) Q - y */
+    struct output critic_loss, q_mean, actor_loss;
+    struct matrix *next_q, *error; /* (B, 1) */
+    int is_alone;                  /* ddpg */
 };
-static const struct stage ddpg_stages[] = {
-    {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = 0},
+
+/* ---- the stages ---- */
+
+static void propose(struct algo *a, struct batch *b)
+{
+    actor_propose(&a->actor, b, NULL);
+    batch_output(b, "action", a->actor.proposal);
+}
+
+static void critic(struct algo *a, struct batch *b)
+{
+    if (a->is_alone)
+        actor_propose(&a->actor, b, NULL);
+    joint_feed(b, &a->joint, &a->target_critic, a->joint.next);
+    batch_fetch(b, a->target_critic.q, a->next_q);
+    batch_run(b);
+    batch_targets(b, a->next_q);
+
+    batch_weigh(b, WEIGH_ROWS);
+    joint_feed(b, &a->joint, &a->critic, a->joint.now);
+    batch_feed(b, a->target, a->kit.target);
+    batch_feed(b, a->weight, a->kit.weight);
+    batch_scalar(b, "critic_loss", a->critic_loss);
+    batch_scalar(b, "q_mean", a->q_mean);
+    batch_fetch(b, a->td, a->error);
+    batch_step(b, CRITIC, 1);
+    batch_report_errors(b, a->error);
+}
+
+static void policy(struct algo *a, struct batch *b)
+{
+    joint_feed_others(b, &a->joint);
+    batch_feed_live(b, a->actor.penalty);
+    actor_feed(&a->actor, b);
+    batch_scalar(b, "actor_loss", a->actor_loss);
+    batch_step(b, ACTOR, 1);
+}
+
+static void move_targets(struct algo *a, struct batch *b)
+{
+    batch_update_targets(b);
+}
+
+static const struct stage_of stages[] = {{"propose", propose, 1}};
+static const struct update maddpg_updates[] = {
+    {"critic", {"propose/action"}, critic, CRITIC, 1, .scales_rewards = 1},
+    {"learn", {NULL}, policy, ACTOR, 1, .after = move_targets},
 };
-
-static const struct stage shared_maddpg_stages[] = {
-    {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
-    SHARE_STAGES(1, 2, "propose/action"),
+static const struct update ddpg_updates[] = {
+    {"learn", {NULL}, critic, CRITIC, 1, .scales_rewards = 1},
+    {"learn", {NULL}, policy, ACTOR, 1, .after = move_targets},
 };
-static const struct stage shared_ddpg_stages[] = {SHARE_STAGES(0, 2, NULL)};
+static const struct kit_plan plans[] = {
+    [MADDPG] = {stages, 1, maddpg_updates, 2}, [DDPG] = {NULL, 0, ddpg_updates, 2}};
 
-/* ---- acting ---- */
+/* ---- the graph ---- */
 
-/* action += exploration_noise * half the range * normal, kept inside the bounds. */
-static void add_exploration(struct algo *a, const struct act_args *args,
-                            const struct ramp *noise, float *actions)
+static void make_critic(struct algo *a)
 {
-    const struct space *space = maddpg_self(a);
-    const size_t width = (size_t)space->width;
-    const float low = (float)space->low, high = (float)space->high;
-    float *draw = a->act_memory;
+    struct kit *k = &a->kit;
+    const struct output own = a->joint.action[a->joint.seen.own];
+    struct graph *g = k->graph;
 
-    rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, args->n_copies,
-                        width);
-    for (size_t i = 0; i < args->n_copies * width; i++) {
-        const float deviation = (float)ramp_value(noise, args->step + i / width);
-        const float scale = deviation * (high - low) / 2;
-
-        actions[i] = fminf(fmaxf(actions[i] + scale * draw[i], low), high);
+    a->critic = joint_critic(&a->joint, own, "q_func", REUSE_INHERIT);
+    if (kit_learns(k)) {
+        a->q_mean = mean_of(g, a->critic.q, NULL);
+        a->td = sub(g, a->critic.q, a->target);
+        a->critic_loss = mean_of(g, mul(g, a->weight, square(g, a->td)), NULL);
     }
+    (void)kit_add_step(
+        k, kit_critic_step(k, "q_func", a->actor.critic_rate, a->critic_loss));
+    if (kit_learns(k))
+        a->target_critic = joint_critic(&a->joint, own, "target_q_func", REUSE_INHERIT);
 }
 
-static int act_deterministic(struct algo *a, struct session *s,
-                             const struct act_args *args, struct act_result *ret,
-                             struct err *err)
+static void make_actor(struct algo *a, struct output keep)
 {
-    const int64_t rows = (int64_t)args->n_copies;
-    struct tensor action =
-        tensor_view(DT_FLOAT, SHAPE(rows, maddpg_self(a)->width), ret->actions);
-    struct ramp noise;
-    int r = feeds_fetch(&a->feeds, s, &a->policy.action, &action, 1, err);
+    static const struct following both[] = {{"target_q_func", "q_func"},
+                                            {"target_p_func", "p_func"}};
+    struct kit *k = &a->kit;
+    struct graph *g = k->graph;
 
-    if (r < 0)
-        return r;
-    if (args->mode != ACT_EXPLORE) {
-        clip_to_box(ret->actions, args->n_copies, maddpg_self(a)); /* against rounding */
-        return 0;
+    actor_make_policy(&a->actor);
+    if (kit_learns(k)) {
+        struct output penalty = mean_of(g, actor_penalty(&a->actor), NULL);
+        const struct critic judge =
+            joint_critic(&a->joint, a->actor.policy.action, "q_func", REUSE_TRUE);
+
+        penalty = mul(g, penalty, a->actor.penalty->constant);
+        a->actor_loss = add(g, negative(g, mean_of(g, judge.q, NULL)), penalty);
     }
-    r = live_ramp(&a->live[LIVE_EXPLORATION_NOISE], s, &noise, err);
-    if (r == 0)
-        add_exploration(a, args, &noise, ret->actions);
-    return r;
+    (void)kit_add_step(k, kit_actor_step(k, "p_func", a->actor.rate, a->actor_loss));
+    if (!kit_learns(k))
+        return;
+    a->actor.target = actor_policy(&a->actor, "target_p_func");
+    kit_follow(k, both, 2, keep, "update_targets", "init_targets");
 }
 
-/* Feeds the choices that each copy may take now. */
-static void feed_allowed(struct algo *a, const struct act_args *args)
+static int build_graph(struct algo *a, struct err *err)
 {
-    const struct space *space = maddpg_self(a);
-    float *x = (float *)a->act_memory + args->n_copies * (size_t)space->width;
+    struct kit *k = &a->kit;
+    struct output keep;
 
-    choices_open(space, args->allowed, args->n_copies, x);
-    feeds_add(&a->feeds, a->allowed, x, (int64_t)args->n_copies, space->width);
-}
-
-/* Each row's noise is drawn with the key and counter of its copy, and fed, so that it
- * does not depend on the number of copies. If one choice is taken, the softmax is left
- * out: neither it nor a temperature above 0 changes which score is the largest. */
-static int act_gumbel(struct algo *a, struct session *s, const struct act_args *args,
-                      struct act_result *ret, struct err *err)
-{
-    const struct space *space = maddpg_self(a);
-    const int64_t rows = (int64_t)args->n_copies;
-    const int greedy = args->mode == ACT_GREEDY;
-    const int chooses = greedy || a->settings->execute == EXECUTE_HARD;
-    const struct output *fetch = greedy    ? &a->policy.raw
-                                 : chooses ? &a->policy.scores
-                                           : &a->policy.action;
-    struct tensor action = tensor_view(DT_FLOAT, SHAPE(rows, space->width), ret->actions);
-    int r;
-
-    if (!greedy) {
-        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, a->act_memory,
-                             args->n_copies, (size_t)space->width);
-        feeds_add(&a->feeds, a->policy.noise, a->act_memory, rows, space->width);
-        if (a->masked)
-            feed_allowed(a, args);
+    joint_make_observations(&a->joint);
+    variable_scope_enter(k->graph, k->self->name, NULL, REUSE_INHERIT);
+    joint_make_actions(&a->joint);
+    if (kit_learns(k)) {
+        a->target = kit_placeholder(k, 1, "target");
+        a->weight = kit_placeholder(k, 1, "is_weight");
     }
-    if (!chooses)
-        feeds_live(&a->feeds, &a->live[LIVE_TEMPERATURE]);
-    r = feeds_fetch(&a->feeds, s, fetch, &action, 1, err);
-    if (r == 0 && chooses)
-        choices_harden(space, ret->actions, args->allowed, args->n_copies);
-    return r;
+    actor_make_lives(&a->actor);
+    keep = actor_make_constants(&a->actor);
+    kit_scale_rewards(k);
+    actor_make_masks(&a->actor);
+    make_critic(a);
+    variable_scope_leave(k->graph);
+    variable_scope_enter(k->graph, k->self->name, NULL, REUSE_INHERIT);
+    make_actor(a, keep);
+    kit_share_steps(k);
+    variable_scope_leave(k->graph);
+    return kit_finish(k, err);
 }
 
-static int act(struct algo *a, struct session *s, const struct act_args *args,
-               struct act_result *ret, struct err *err)
-{
-    const int64_t rows = (int64_t)args->n_copies;
-    const int64_t before = rows * maddpg_self(a)->width * (a->masked ? 2 : 1);
-    const int64_t inputs = a->seen.id.width > 0 ? rows * a->seen.input : 0;
-    int r =
-        rows_reserve(&a->act_memory, &a->act_rows, rows, (size_t)(before + inputs), err);
-
-    /* one temperature for all copies, that of the first copy's step */
-    if (r == 0 && !a->deterministic && a->settings->execute == EXECUTE_SOFT)
-        r = live_value(&a->live[LIVE_TEMPERATURE], s, args->step,
-                       &a->live[LIVE_TEMPERATURE].value, err);
-    if (r < 0)
-        return r;
-    feeds_begin(&a->feeds);
-    feeds_add(&a->feeds, a->obs[a->seen.own],
-              agent_id_behind(&a->seen.id, args, maddpg_self(a)->obs,
-                              (float *)a->act_memory + before),
-              rows, a->seen.input);
-    return a->deterministic ? act_deterministic(a, s, args, ret, err)
-                            : act_gumbel(a, s, args, ret, err);
-}
-
-/* ---- building ---- */
-
-static int check_policy(const struct space *space, const struct algorithm_settings *set,
-                        int deterministic, struct err *err)
-{
-    if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
-                           space->low < space->high))
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                          "deterministic needs a bounded continuous action "
-                          "space");
-    if (!deterministic && !choices_only(space))
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                          "gumbel needs a discrete action space, or a "
-                          "particle world's");
-    if (!deterministic && !space->box && set->execute == EXECUTE_SOFT)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
-                          "soft needs continuous actions");
-    return 0;
-}
-
-static void make_learners(struct algo *a)
-{
-    const struct agent_config *c = a->config;
-
-    a->critic_learner =
-        (struct learner){"q_func/", network_optimizer(c, &c->critic), LIVE_CRITIC_RATE,
-                         "critic_grad_norm", "critic_learning_rate"};
-    a->actor_learner =
-        (struct learner){"p_func/", network_optimizer(c, &c->actor), LIVE_ACTOR_RATE,
-                         "actor_grad_norm", "actor_learning_rate"};
-}
-
-static int64_t joint_width(const struct algo *a)
-{
-    int64_t width = a->seen.obs;
-
-    for (size_t i = 0; i < a->seen.n; i++)
-        width += a->agents[a->seen.agent[i]].width;
-    return width;
-}
-
-static int check(const struct algo_args *args, int reads_proposals, struct err *err)
-{
-    const struct agent_config *c = args->config;
-    int r = check_agent_id(args->settings, err);
-
-    if (r == 0 && args->share != NULL &&
-        (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT ||
-         network_optimizer(c, &c->actor)->type == OPT_ACCEPT_REJECT))
-        r = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
-                       "accept_reject has no gradients to share, expected another one or "
-                       "share: none");
-    if (r == 0 && reads_proposals)
-        r = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
-    return r;
-}
+/* ---- the algorithm ---- */
 
 static void maddpg_free(struct algo *a)
 {
     if (a == NULL)
         return;
-    free(a->batch.memory);
-    reward_scale_done(&a->scale);
-    accept_reject_free(a->critic_learner.trials);
-    accept_reject_free(a->actor_learner.trials);
-    free(a->act_memory);
-    seen_done(&a->seen);
-    free(a->obs);
-    free(a->action);
-    free(a->feeds.list);
+    joint_done(&a->joint);
+    kit_done(&a->kit);
     free(a);
 }
-
-enum variant { MADDPG, DDPG, MATD3 };
 
 static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
     const enum variant variant = (enum variant)args->ops->variant;
-    const struct space *self = &args->agents[args->self];
-    const struct agent_config *c = args->config;
-    struct algo *a;
-    int deterministic =
-        args->settings->policy == POLICY_DETERMINISTIC ||
-        (args->settings->policy == POLICY_AUTO && self->box && !self->particle);
-    int r = check_policy(self, args->settings, deterministic, err);
+    struct algo *a = xcalloc(1, sizeof(*a));
+    int rc = actor_init(&a->actor, args, err);
 
-    if (r == 0)
-        r = check(args, variant != DDPG, err);
-    if (r < 0)
-        return r;
-    a = xcalloc(1, sizeof(*a));
-    a->graph = args->graph;
-    a->config = c;
-    a->settings = args->settings;
-    a->agents = args->agents;
-    a->n_agents = args->n_agents;
-    a->self = args->self;
-    a->share = args->share;
-    a->deterministic = deterministic;
-    a->masked = self->masked && !deterministic;
-    a->one_stage = variant == DDPG;
-    a->twin = variant == MATD3;
-    a->smoothing = a->twin && deterministic;
-    make_learners(a);
-    seen_init(&a->seen, args, a->one_stage || c->critic.input == CRITIC_OWN);
-    a->joint_width = joint_width(a);
-    a->obs = xcalloc(a->seen.n, sizeof(*a->obs));
-    a->action = xcalloc(a->seen.n, sizeof(*a->action));
-    r = maddpg_build_graph(a, err);
-    if (r < 0) {
+    if (rc == 0)
+        rc = actor_check(args, variant == MADDPG, err);
+    if (rc < 0) {
+        free(a);
+        return rc;
+    }
+    kit_init(&a->kit, args, &plans[variant]);
+    a->is_alone = variant == DDPG;
+    joint_init(&a->joint, &a->kit, args,
+               a->is_alone || args->config->critic.input == CRITIC_OWN);
+    actor_make_matrices(&a->actor, &a->joint);
+    joint_take_proposals(&a->joint, a->is_alone ? a->actor.proposal : NULL);
+    a->next_q = matrix_new(&a->kit.matrices, 1);
+    a->error = matrix_new(&a->kit.matrices, 1);
+    rc = seen_pictures(&a->joint.seen, args->config, &a->actor.pictures,
+                       &a->joint.pictures, err);
+    if (rc == 0)
+        rc = build_graph(a, err);
+    if (rc == 0)
+        *ret = a;
+    else
         maddpg_free(a);
-        return r;
-    }
-    *ret = a;
-    return 0;
+    return rc;
 }
 
-static const struct stage *stages(const struct algo *a, size_t *ret_n)
+static int act(struct algo *a, struct session *s, const struct act_args *args,
+               struct act_result *ret, struct err *err)
 {
-    if (a->share != NULL) {
-        *ret_n = SHARE_N_STAGES + !a->one_stage;
-        return a->one_stage ? shared_ddpg_stages : shared_maddpg_stages;
-    }
-    *ret_n = a->one_stage ? 1 : 3;
-    return a->one_stage ? ddpg_stages : maddpg_stages;
-}
-
-static const struct live *lives(const struct algo *a, size_t *ret_n)
-{
-    *ret_n = LIVE_COUNT;
-    return a->live;
-}
-
-static int init(struct algo *a, struct session *s, struct rng_key key, struct err *err)
-{
-    struct operation *const ops[] = {a->init_variables, a->init_targets};
-
-    return algo_run_each(s, ops, 2, key, err);
+    return actor_act(&a->actor, s, args, ret, err);
 }
 
 /* ---- descriptions ---- */
 
-#define SETTINGS                                                                         \
-    "logit_penalty", "temperature", "policy", "execute", "own_batches", "clip_by",       \
-        "exploration_noise", "symmetry", "reward_scale", "agent_id"
-
-static const char *const settings[] = {SETTINGS, NULL};
-
-static const char *const matd3_settings[] = {
-    SETTINGS, "policy_delay", "target_policy_noise", "target_noise_clip", NULL,
-};
+static const char *const settings[] = {ACTOR_SETTINGS, NULL};
 
 static const struct algorithm_scalar scalars[] = {
     SCALARS_OF_CRITIC, SCALARS_OF_ACTOR, {NULL}};
@@ -318,27 +244,8 @@ static const struct algo_about ddpg_about = {
              .scalars = scalars,
              .shares = 1},
     .settings = settings};
-static const struct algo_about matd3_about = {
-    .info = {.summary =
-                 "maddpg with the smaller of two critics' values, noise on the targets' "
-                 "actions, and a slower policy; one agent alone: td3",
-             .use = "as maddpg, mostly for continuous actions; for one agent it is td3",
-             .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
-             .source =
-                 "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
-                 "domains using double centralized critics; Fujimoto et al. 2018, "
-                 "Addressing function approximation error in actor-critic methods",
-             .scalars = scalars,
-             .shares = 1},
-    .settings = matd3_settings};
 
-#define OPS(NAME, ABOUT, VARIANT)                                                        \
-    {                                                                                    \
-        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
-        .free = maddpg_free, .stages = stages, .reads = maddpg_reads, .lives = lives,    \
-        .init = init, .act = act, .stage = maddpg_stage,                                 \
-    }
-
-const struct algo_ops maddpg_ops = OPS("maddpg", maddpg_about, MADDPG);
-const struct algo_ops ddpg_ops = OPS("ddpg", ddpg_about, DDPG);
-const struct algo_ops matd3_ops = OPS("matd3", matd3_about, MATD3);
+const struct algo_ops maddpg_ops = {
+    KIT_OPS("maddpg", maddpg_about, MADDPG, build, maddpg_free, act)};
+const struct algo_ops ddpg_ops = {
+    KIT_OPS("ddpg", ddpg_about, DDPG, build, maddpg_free, act)};

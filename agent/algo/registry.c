@@ -1,12 +1,13 @@
 #include "agent/algo/algo.h"
-#include "agent/algo/maddpg.h"
 #include "common/config/algorithms.h"
 
 #include <string.h>
 
-extern const struct algo_ops critic_ops; /* critic.c */
-extern const struct algo_ops hosted_ops; /* hosted.c */
-extern const struct algo_ops iql_ops;    /* iql.c */
+extern const struct algo_ops critic_ops;           /* critic.c */
+extern const struct algo_ops hosted_ops;           /* hosted.c */
+extern const struct algo_ops iql_ops;              /* iql.c */
+extern const struct algo_ops ddpg_ops, maddpg_ops; /* maddpg.c */
+extern const struct algo_ops matd3_ops;            /* matd3.c */
 /* policy_gradient.c */
 extern const struct algo_ops coma_ops, happo_ops, ia2c_ops, ippo_ops, maa2c_ops,
     mappo_ops;

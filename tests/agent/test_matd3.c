@@ -1,4 +1,4 @@
-/* matd3, and maddpg and ddpg with shared parameters, against the formulas of maddpg.h,
+/* matd3, and maddpg and ddpg with shared parameters, against the formulas of matd3.c,
  * written out here in double precision: gradients by central differences, steps of
  * gradient descent or Adam. */
 #include "common/mem/xmalloc.h"

@@ -273,7 +273,7 @@ def target_action(agent):
 
 
 def actor_critic_update(agents, log, one_stage):
-    """maddpg.h"""
+    """maddpg.c"""
     first = "learn" if one_stage else "propose"
     index = {a.name: i for i, a in enumerate(agents)}
     proposals = {a.name: a.run(first, fetches=[target_action(a)],

@@ -1,0 +1,644 @@
+#include "agent/algo/kit.h"
+
+#include "agent/algo/reads.h"
+#include "agent/algo/rows.h"
+#include "agent/graph/ops.h"
+#include "common/err/check.h"
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct kit *kit_of(struct algo *a)
+{
+    return (struct kit *)(void *)a;
+}
+
+/* ---- stages ---- */
+
+static struct stage *add_stage(struct kit *k, struct stage stage)
+{
+    CHECK(k->n_played < KIT_MAX_STAGES);
+    stage.repeat_from = (int)k->n_played;
+    k->stages[k->n_played] = stage;
+    return &k->stages[k->n_played++];
+}
+
+static void add_reads(struct stage *s, const struct update *u)
+{
+    size_t n = 0;
+
+    while (s->reads[n] != NULL)
+        n++;
+    for (size_t i = 0; i < KIT_MAX_READS && u->reads[i] != NULL; i++)
+        s->reads[n++] = u->reads[i];
+}
+
+static void list_alone(struct kit *k)
+{
+    const struct kit_plan *plan = k->plan;
+
+    for (size_t i = 0; i < plan->n_updates; i++) {
+        const struct update *u = &plan->updates[i];
+
+        if (i == 0 || strcmp(u->stage, plan->updates[i - 1].stage) != 0)
+            (void)add_stage(k, (struct stage){.name = u->stage, .writes = 1});
+        k->played_in[i] = k->n_played - 1;
+        add_reads(&k->stages[k->n_played - 1], u);
+    }
+}
+
+static void list_shared(struct kit *k)
+{
+    const struct kit_plan *plan = k->plan;
+    const size_t first = k->n_played;
+
+    for (size_t i = 0; i < SHARE_N_STAGES; i++)
+        (void)add_stage(k, share_stages[i]);
+    for (size_t i = 0; i < plan->n_updates; i++)
+        add_reads(&k->stages[first], &plan->updates[i]);
+    if (plan->n_updates > 1) {
+        k->stages[k->n_played - 1].repeat_from = (int)first;
+        k->stages[k->n_played - 1].repeat = (int)plan->n_updates;
+    }
+}
+
+void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan)
+{
+    *k = (struct kit){.graph = args->graph,
+                      .config = args->config,
+                      .settings = args->settings,
+                      .agents = args->agents,
+                      .self = &args->agents[args->self],
+                      .n_agents = args->n_agents,
+                      .index = args->self,
+                      .share = args->share,
+                      .plan = plan,
+                      .matrices = {.agents = args->agents, .self = args->self}};
+    for (size_t i = 0; i < plan->n_stages; i++)
+        (void)add_stage(k, (struct stage){.name = plan->stages[i].name});
+    if (k->share == NULL)
+        list_alone(k);
+    else
+        list_shared(k);
+    k->reward = matrix_new(&k->matrices, 0);
+    k->terminated = matrix_new(&k->matrices, 0);
+    k->alive = matrix_new(&k->matrices, 0);
+    (void)matrix_add_column(k->reward, k->index, "reward");
+    (void)matrix_add_column(k->terminated, k->index, "terminated");
+    (void)matrix_add_column(k->alive, k->index, "alive");
+    k->weight = matrix_new(&k->matrices, 1);
+    k->target = matrix_new(&k->matrices, 1);
+}
+
+void kit_done(struct kit *k)
+{
+    for (size_t i = 0; i < k->n_steps; i++)
+        accept_reject_free(k->step[i].trials);
+    reward_scale_done(&k->scale);
+    matrices_done(&k->matrices);
+    free(k->feeds.list);
+}
+
+/* ---- building ---- */
+
+struct live *kit_add_live(struct kit *k, struct live live)
+{
+    CHECK(k->n_lives < KIT_MAX_LIVES);
+    k->live[k->n_lives] = live;
+    return &k->live[k->n_lives++];
+}
+
+struct output kit_placeholder(struct kit *k, int64_t width, const char *name)
+{
+    return placeholder(k->graph, DT_FLOAT, &SHAPE(-1, width), name);
+}
+
+static struct share_part part_of(const struct kit *k, const struct step *s)
+{
+    return (struct share_part){
+        .step = {.scope = s->scope,
+                 .optimizer = s->optimizer,
+                 .clip_norm = k->clip_norm != NULL ? k->clip_norm->constant : OUTPUT_NONE,
+                 .clip_by = s->clip_by},
+        .loss = s->loss};
+}
+
+/* Takes what was set when the step was built. */
+static void take_part(struct kit *k, struct step *s, const struct share_part *part)
+{
+    s->norm = part->step.norm;
+    if (kit_makes_steps(k))
+        live_bind(k->graph, s->rate, part->step.learning_rate);
+}
+
+size_t kit_add_step(struct kit *k, struct step step)
+{
+    struct step *s = &k->step[k->n_steps];
+    struct share_part part;
+
+    CHECK(k->n_steps < KIT_MAX_STEPS);
+    *s = step;
+    s->scope = xasprintf("%s/%s/", k->self->name, step.scope);
+    part = part_of(k, s);
+    if (k->share == NULL && s->optimizer->type != OPT_ACCEPT_REJECT) {
+        s->train = minimize_clipped(k->graph, s->loss, &part.step, &k->failure);
+        take_part(k, s, &part);
+        if (s->train == NULL && k->failure.code == 0)
+            (void)err_set(&k->failure, ERR_ARG, "no step for %s", s->scope);
+    }
+    return k->n_steps++;
+}
+
+struct step kit_critic_step(const struct kit *k, const char *scope, struct live *rate,
+                            struct output loss)
+{
+    return (struct step){.scope = scope,
+                         .optimizer = network_optimizer(k->config, &k->config->critic),
+                         .rate = rate,
+                         .clip_by = k->settings->clip_by,
+                         .norm_name = "critic_grad_norm",
+                         .rate_name = "critic_learning_rate",
+                         .loss = loss};
+}
+
+struct step kit_actor_step(const struct kit *k, const char *scope, struct live *rate,
+                           struct output loss)
+{
+    return (struct step){.scope = scope,
+                         .optimizer = network_optimizer(k->config, &k->config->actor),
+                         .rate = rate,
+                         .clip_by = k->settings->clip_by,
+                         .norm_name = "actor_grad_norm",
+                         .rate_name = "actor_learning_rate",
+                         .loss = loss};
+}
+
+void kit_share_steps(struct kit *k)
+{
+    struct share_part parts[KIT_MAX_STEPS];
+
+    if (k->share == NULL)
+        return;
+    for (size_t i = 0; i < k->n_steps; i++)
+        parts[i] = part_of(k, &k->step[i]);
+    (void)share_build(k->share, k->graph, parts, k->n_steps, &k->failure);
+    for (size_t i = 0; i < k->n_steps; i++)
+        take_part(k, &k->step[i], &parts[i]);
+}
+
+void kit_scale_rewards(struct kit *k)
+{
+    if (kit_learns(k))
+        reward_scale_init_own(&k->scale, k->graph, k->settings->reward_scale, k->agents,
+                              &k->index, k->share);
+}
+
+void kit_follow(struct kit *k, const struct following *f, size_t n, struct output keep,
+                const char *update, const char *copy)
+{
+    follow_variables(k->graph, k->self->name, f, n, keep, k->polyak->constant, update,
+                     copy, &k->update_targets, &k->init_targets);
+}
+
+int kit_finish(struct kit *k, struct err *err)
+{
+    const int rc = finish_graph(k->graph, 0, &k->init_variables, err);
+
+    return rc == 0 && k->failure.code < 0 ? err_pass(err, &k->failure) : rc;
+}
+
+/* ---- the interface ---- */
+
+const struct stage *kit_stages(const struct algo *a, size_t *ret_n)
+{
+    const struct kit *k = (const struct kit *)(const void *)a;
+
+    *ret_n = k->n_played;
+    return k->stages;
+}
+
+void kit_reads(struct algo *a, struct reads *r)
+{
+    matrices_reads(&kit_of(a)->matrices, r);
+    reward_scale_reads(&kit_of(a)->scale, r);
+}
+
+const struct live *kit_lives(const struct algo *a, size_t *ret_n)
+{
+    const struct kit *k = (const struct kit *)(const void *)a;
+
+    *ret_n = k->n_lives;
+    return k->live;
+}
+
+int kit_init_values(struct algo *a, struct session *s, struct rng_key key,
+                    struct err *err)
+{
+    struct operation *const ops[] = {kit_of(a)->init_variables, kit_of(a)->init_targets};
+
+    return algo_run_each(s, ops, 2, key, err);
+}
+
+/* ---- a batch ---- */
+
+static void begin_runs(struct batch *b)
+{
+    feeds_begin(&b->kit->feeds);
+    b->fetched = (struct fetches){0};
+}
+
+struct batch batch_to_act(struct kit *k, struct session *s, const struct act_args *args,
+                          struct err *err)
+{
+    struct batch b = {.kit = k, .session = s, .n = (int64_t)args->n_copies, .err = err};
+
+    begin_runs(&b);
+    return b;
+}
+
+void batch_fail(struct batch *b, int rc)
+{
+    if (b->rc == 0)
+        b->rc = rc;
+    b->n = 0;
+}
+
+float *batch_take(struct batch *b, struct matrix *m)
+{
+    float *ret = NULL;
+    int rc;
+
+    if (b->rc < 0)
+        return NULL;
+    rc = matrix_take(m, b->args, b->rows, (size_t)b->n, b->group, &ret, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    return rc < 0 ? NULL : ret;
+}
+
+float *batch_room(struct batch *b, struct matrix *m)
+{
+    float *ret = b->rc == 0 ? matrix_room(m, (size_t)b->n, b->err) : NULL;
+
+    if (ret == NULL)
+        batch_fail(b, ERR_NOMEM);
+    return ret;
+}
+
+void batch_put_masks(struct batch *b, struct matrix *m, const uint8_t *allowed)
+{
+    if (b->rc == 0 && matrix_put_masks(m, allowed, (size_t)b->n, b->err) == NULL)
+        batch_fail(b, ERR_NOMEM);
+}
+
+void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t first,
+                     int64_t width)
+{
+    const float *data = batch_take(b, m);
+
+    if (data != NULL)
+        feeds_columns(&b->kit->feeds, x, data + first, b->n, width, matrix_width(m));
+}
+
+void batch_feed(struct batch *b, struct output x, struct matrix *m)
+{
+    batch_feed_part(b, x, m, 0, matrix_width(m));
+}
+
+void batch_feed_data(struct batch *b, struct output x, const float *data, int64_t width)
+{
+    feeds_add(&b->kit->feeds, x, data, b->n, width);
+}
+
+void batch_feed_acting(struct batch *b, struct output x, const struct agent_id *id,
+                       const struct act_args *args, struct matrix *room)
+{
+    float *with_id = id->width > 0 ? batch_room(b, room) : NULL;
+
+    if (b->rc == 0)
+        batch_feed_data(b, x, agent_id_behind(id, args, b->kit->self->obs, with_id),
+                        b->kit->self->obs + id->width);
+}
+
+void batch_feed_live(struct batch *b, const struct live *l)
+{
+    feeds_live(&b->kit->feeds, l);
+}
+
+void batch_fetch_data(struct batch *b, struct output x, float *data, int64_t width)
+{
+    if (b->rc == 0)
+        fetch_into(&b->fetched, x, tensor_view(DT_FLOAT, SHAPE(b->n, width), data));
+}
+
+void batch_fetch(struct batch *b, struct output x, struct matrix *m)
+{
+    batch_fetch_data(b, x, batch_room(b, m), matrix_width(m));
+}
+
+void batch_scalar(struct batch *b, const char *name, struct output x)
+{
+    if (b->rc == 0)
+        fetch_scalar(&b->fetched, name, x);
+}
+
+static struct run_args collected(struct batch *b)
+{
+    static const struct stage_args acting;
+
+    return collected_run(&b->kit->feeds, &b->fetched, b->args != NULL ? b->args : &acting,
+                         NULL, 0);
+}
+
+void batch_run(struct batch *b)
+{
+    const struct run_args run = collected(b);
+    int rc;
+
+    if (b->rc == 0 && (rc = session_run(b->session, &run, b->fetched.value, b->err)) < 0)
+        batch_fail(b, rc);
+    begin_runs(b);
+}
+
+/* ---- steps ---- */
+
+/* Creates the optimiser's table on first use; it depends on the stage's key alone, so a
+ * respawned agent creates the same one. */
+static int try_changes(struct batch *b, struct step *s, const struct run_args *run)
+{
+    float loss;
+    int rc = 0;
+
+    if (s->trials == NULL)
+        rc = accept_reject_new(&s->trials, b->session, s->scope,
+                               rng_key_derive(b->args->key, "accept_reject"), b->err);
+    if (rc == 0)
+        rc = accept_reject_begin(s->trials, run, b->fetched.value, b->err);
+    for (int64_t i = 0; i < s->optimizer->tries && rc >= 0; i++)
+        rc = accept_reject_step(s->trials, s->rate->value, &loss, b->err);
+    return rc < 0 ? rc : 0;
+}
+
+/* What only who makes the steps feeds and reports. */
+static void feed_steps(struct batch *b, const struct step *s, size_t n)
+{
+    batch_feed_live(b, b->kit->clip_norm);
+    for (size_t i = 0; i < n; i++) {
+        batch_feed_live(b, s[i].rate);
+        if (s[i].norm_name != NULL)
+            batch_scalar(b, s[i].norm_name, s[i].norm);
+    }
+}
+
+void batch_step(struct batch *b, size_t first, size_t n)
+{
+    struct kit *k = b->kit;
+    struct step *s = &k->step[first];
+    struct operation *train[KIT_MAX_STEPS];
+    const int tries = k->share == NULL && s->train == NULL;
+    const int reports = tries || kit_makes_steps(k);
+    struct run_args run;
+    int rc;
+
+    if (b->rc < 0)
+        return;
+    if (reports && !tries)
+        feed_steps(b, s, n);
+    for (size_t i = 0; i < n; i++)
+        train[i] = s[i].train;
+    run = collected(b);
+    run.targets = train;
+    run.n_targets = tries ? 0 : n;
+    rc = tries ? try_changes(b, s, &run)
+               : share_step(k->share, (struct share_range){first, n}, b->session, &run,
+                            b->fetched.value, b->args, k->divisor, b->err);
+    if (rc < 0) {
+        batch_fail(b, rc);
+        return;
+    }
+    fetches_report(&b->fetched, b->ret);
+    for (size_t i = 0; reports && i < n; i++)
+        if (s[i].rate_name != NULL)
+            stage_scalar(b->ret, s[i].rate_name, (double)s[i].rate->value);
+    begin_runs(b);
+}
+
+void batch_show(struct batch *b, const char *name, double value)
+{
+    if (b->rc == 0)
+        stage_scalar(b->ret, name, value);
+}
+
+void batch_update_targets(struct batch *b)
+{
+    int rc;
+
+    if (b->rc < 0)
+        return;
+    batch_feed_live(b, b->kit->polyak);
+    rc = feeds_run(&b->kit->feeds, b->session, b->kit->update_targets, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    begin_runs(b);
+}
+
+/* ---- what is computed from the rows ---- */
+
+void batch_draw_normal(struct batch *b, struct matrix *m, const char *label)
+{
+    float *x = batch_room(b, m);
+
+    rng_normal_f32(rng_key_derive(b->args->key, label), b->args->counter, 0, x,
+                   (size_t)(b->n * matrix_width(m)));
+}
+
+void batch_draw_uniform(struct batch *b, struct matrix *m, const char *label)
+{
+    float *x = batch_room(b, m);
+
+    rng_uniform_f32(rng_key_derive(b->args->key, label), b->args->counter, 0, x,
+                    (size_t)(b->n * matrix_width(m)));
+}
+
+void batch_leave_out_absent(struct batch *b, struct matrix *actions)
+{
+    const float *alive = batch_take(b, b->kit->alive);
+    const float *terminated = batch_take(b, b->kit->terminated);
+    const int64_t width = matrix_width(actions);
+    float *x = batch_take(b, actions);
+
+    for (int64_t i = 0; i < b->n; i++)
+        if (alive[i] == 0 || terminated[i] == 1)
+            memset(x + i * width, 0, (size_t)width * sizeof(*x));
+}
+
+void batch_output(struct batch *b, const char *name, struct matrix *m)
+{
+    float *x = batch_take(b, m);
+
+    if (x != NULL)
+        stage_output(b->ret, name,
+                     tensor_view(DT_FLOAT,
+                                 SHAPE(b->args->groups, b->args->batch, matrix_width(m)),
+                                 x));
+}
+
+void batch_targets(struct batch *b, struct matrix *next)
+{
+    struct kit *k = b->kit;
+    const float *value = batch_take(b, next);
+    const float *terminated = batch_take(b, k->terminated);
+    float *reward = batch_take(b, k->reward), *target = batch_room(b, k->target);
+    struct reward_scaling scale;
+    int rc;
+
+    if (b->rc < 0)
+        return;
+    rc = reward_scale_read(&k->scale, b->session, b->args, &scale, b->err);
+    if (rc < 0) {
+        batch_fail(b, rc);
+        return;
+    }
+    reward_scale_apply(&scale, reward, b->n);
+    matrix_spoil(k->reward);
+    rows_targets(target, reward, terminated, value, k->discount->value, b->n, b->ret);
+}
+
+/* Divides the weights by their mean over the rows; a sum below 1 counts as 1. Returns the
+ * sum, or 0 if all weights are 0. */
+static float divide_by_mean(float *weight, int64_t n)
+{
+    double sum = 0;
+    float scale;
+
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)weight[i];
+    scale = (float)((double)n / fmax(sum, 1));
+    for (int64_t i = 0; i < n; i++)
+        weight[i] *= scale;
+    return sum > 0 ? (float)fmax(sum, 1) : 0;
+}
+
+void batch_weigh(struct batch *b, enum weighing by)
+{
+    const float *alive = batch_take(b, b->kit->alive);
+    float *weight = batch_room(b, b->kit->weight);
+
+    if (b->rc < 0)
+        return;
+    rows_weights(weight, b->weights, alive, b->n);
+    b->kit->divisor = by == WEIGH_MEAN     ? divide_by_mean(weight, b->n)
+                      : by == WEIGH_SHARES ? rows_mean(weight, b->n)
+                                           : 1;
+}
+
+void batch_report_errors(struct batch *b, struct matrix *error)
+{
+    const float *weight = batch_take(b, b->kit->weight);
+    float *x = batch_take(b, error);
+
+    if (b->rc < 0)
+        return;
+    rows_td_error(x, weight, b->n, b->ret);
+    if (b->weights != NULL)
+        rows_priorities(x, weight, b->n, b->ret);
+}
+
+/* ---- the stages ---- */
+
+/* ps: one step down the group's mean losses. */
+static void apply(struct batch *b, const struct update *u)
+{
+    batch_step(b, u->first, u->n);
+}
+
+/* A member takes over the values that the ps has found. */
+static void assign(struct algo *a, struct batch *b, const struct update *u)
+{
+    struct kit *k = b->kit;
+    int rc = share_assign(k->share, (struct share_range){u->first, u->n}, b->session,
+                          b->args, b->err);
+
+    if (rc == 0 && u->scales_rewards) /* `gradients` could not store what it counted */
+        rc = reward_scale_read(&k->scale, b->session, b->args, NULL, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    else if (u->after != NULL)
+        u->after(a, b);
+}
+
+static int is_due(const struct algo *a, const struct update *u, const struct batch *b)
+{
+    return u->is_due == NULL || u->is_due(a, b->args->update);
+}
+
+/* The rows of the request, or those of the agent's group; their symmetries. */
+static int take_rows(struct batch *b, int of_all_groups)
+{
+    const struct stage_args *args = b->args;
+    struct kit *k = b->kit;
+    int64_t first;
+    int rc = rows_check(args, k->n_agents, b->err);
+
+    if (rc < 0)
+        return rc;
+    b->group = of_all_groups ? 0 : rows_group(args, k->index);
+    first = b->group * args->batch;
+    b->n = of_all_groups ? args->groups * args->batch : args->batch;
+    b->rows = args->rows + first;
+    b->weights = args->weights != NULL ? args->weights + first : NULL;
+    matrices_begin(&k->matrices, args->update, b->rows, (size_t)b->n);
+    return symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)b->n,
+                         b->err);
+}
+
+/* Every stage with rows. */
+static void run_stage(struct algo *a, struct batch *b, size_t stage)
+{
+    struct kit *k = b->kit;
+    const struct kit_plan *plan = k->plan;
+
+    if (stage < plan->n_stages) {
+        plan->stages[stage].run(a, b);
+        return;
+    }
+    for (size_t i = 0; i < plan->n_updates; i++) {
+        const struct update *u = &plan->updates[i];
+        const int is_here =
+            k->share != NULL ? i == b->args->repeat : k->played_in[i] == stage;
+
+        if (!is_here || !is_due(a, u, b))
+            continue;
+        k->divisor = 1;
+        u->run(a, b);
+        if (k->share == NULL && u->after != NULL)
+            u->after(a, b);
+    }
+}
+
+int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err)
+{
+    struct kit *k = kit_of(a);
+    const size_t stage = (size_t)(args->stage - k->stages);
+    struct batch b = {.kit = k, .session = s, .args = args, .ret = ret, .err = err};
+    const struct update *u = &k->plan->updates[args->repeat % k->plan->n_updates];
+    int rc = lives_read(k->live, k->n_lives, s, args->step, err);
+
+    if (rc < 0)
+        return rc;
+    begin_runs(&b);
+    if (k->share != NULL && args->stage->writes) {
+        if (is_due(a, u, &b) && share_is_ps(k->share))
+            apply(&b, u);
+        else if (is_due(a, u, &b))
+            assign(a, &b, u);
+        return b.rc;
+    }
+    rc = take_rows(&b, stage < k->plan->n_stages && k->plan->stages[stage].of_all_groups);
+    if (rc == 0)
+        run_stage(a, &b, stage);
+    return rc < 0 ? rc : b.rc;
+}

@@ -1,0 +1,246 @@
+/* kit.h - what an algorithm that learns from rows of the log is made of.
+ *
+ * Its file builds networks and losses, declares what they are fed (matrix.h), which steps its
+ * optimisers make (struct step), and in which functions (struct stage_of, struct update), and
+ * writes these functions, in the order of its paper. The kit does the rest: it finds the
+ * stages, reads the live settings, gathers the rows, shows them under their symmetries, runs
+ * the session, reports, and makes each step alone, through the ps of a group that shares
+ * parameters, or by trials (accept_reject).
+ *
+ *     static void critic(struct algo *a, struct batch *b)
+ *     {
+ *         batch_feed(b, a->target.input, a->next);
+ *         batch_fetch(b, a->target.q, a->next_q);
+ *         batch_run(b);
+ *         batch_targets(b, a->next_q, DISCOUNT);
+ *         ...
+ *         batch_step(b, CRITIC, 1);
+ *     }
+ *
+ * Errors   the first one counts: from then on a batch has no rows, every call on it does
+ *          nothing, and the stage fails with it.
+ * Sharing  an update is one step, or several that are made in one run. Alone, the agent runs
+ *          each in the stage that it names. In a group that shares parameters (share.h) the
+ *          updates become gradients > apply > assign, played once for each.
+ * Shapes   B rows of the batch, G groups of them; E copies.
+ */
+#ifndef AGENT_ALGO_KIT_H
+#define AGENT_ALGO_KIT_H
+
+#include "agent/algo/algo.h"
+#include "agent/algo/feeds.h"
+#include "agent/algo/matrix.h"
+#include "agent/algo/parts.h"
+#include "agent/algo/reward_scale.h"
+#include "agent/algo/share.h"
+#include "agent/nn/accept_reject.h"
+
+struct batch;
+
+enum {
+    KIT_MAX_LIVES = 12,
+    KIT_MAX_STEPS = SHARE_MAX_PARTS,
+    KIT_MAX_STAGES = 8,
+    KIT_MAX_READS = 4
+};
+
+/* ---- what an algorithm declares ---- */
+
+/* A step of an optimiser: down a loss, by the variables of a scope. */
+struct step {
+    const char *scope; /* within the agent's: "q_func" */
+    const struct optimizer_config *optimizer;
+    struct live *rate;
+    enum clip_by clip_by;
+    const char *norm_name; /* that the gradient's norm is reported by; NULL: it is not */
+    const char *rate_name; /* that the learning rate is reported by; NULL: it is not */
+    struct output loss;    /* none in a ps */
+    /* Set by kit_build_steps. */
+    struct output norm; /* of the gradients before clipping, where steps are made */
+    struct operation *train;
+    struct accept_reject *trials; /* from the first update on */
+};
+
+/* A stage that changes nothing. */
+struct stage_of {
+    const char *name;
+    void (*run)(struct algo *a, struct batch *b);
+    int of_all_groups; /* 1: it sees the rows of all groups, (G B); 0: the agent's own */
+};
+
+/* One run of the session that makes `n` steps from the values before it. */
+struct update {
+    const char *stage; /* where nothing is shared */
+    const char *reads[KIT_MAX_READS];
+    /* Ends with batch_step. */
+    void (*run)(struct algo *a, struct batch *b);
+    size_t first, n; /* of the steps, in the order of kit_add_step */
+    int scales_rewards;
+    /* With the new values: moves targets. NULL: nothing follows. */
+    void (*after)(struct algo *a, struct batch *b);
+    /* Whether that update of the run makes this step; NULL: every one. */
+    int (*is_due)(const struct algo *a, uint64_t update);
+};
+
+struct kit_plan {
+    const struct stage_of *stages; /* [n_stages], played before the updates */
+    size_t n_stages;
+    const struct update *updates; /* [n_updates] */
+    size_t n_updates;
+};
+
+/* The first member of every struct algo that is built with the kit. */
+struct kit {
+    struct graph *graph;
+    const struct agent_config *config;
+    const struct algorithm_settings *settings;
+    const struct space *agents, *self;
+    size_t n_agents, index;
+    struct share *share; /* NULL: nothing is shared */
+    const struct kit_plan *plan;
+
+    struct live live[KIT_MAX_LIVES];
+    size_t n_lives;
+    struct live *clip_norm, *discount,
+        *polyak; /* NULL in a process that needs them not */
+    struct step step[KIT_MAX_STEPS];
+    size_t n_steps;
+    struct operation *init_variables, *init_targets, *update_targets;
+
+    struct matrices matrices;
+    /* Of the own agent: (B, 1) each; what batch_targets and batch_weigh compute. */
+    struct matrix *reward, *terminated, *alive, *weight, *target;
+    struct reward_scale scale;
+    float divisor; /* how much the newest batch's means count among others (share.h) */
+
+    struct stage stages[KIT_MAX_STAGES];
+    size_t n_played;                 /* stages */
+    size_t played_in[KIT_MAX_STEPS]; /* of each update: its stage, where it is alone */
+    struct err failure;              /* of building; code 0: none */
+    struct feeds feeds;
+};
+
+/* Sets what comes from args, and the stages. plan: static. */
+void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan);
+void kit_done(struct kit *k);
+static inline int kit_learns(const struct kit *k)
+{
+    return share_learns(k->share);
+}
+static inline int kit_makes_steps(const struct kit *k)
+{
+    return share_makes_steps(k->share);
+}
+
+/* ---- while the graph is built ---- */
+
+/* A place for a live setting (live.h). */
+struct live *kit_add_live(struct kit *k, struct live live);
+/* (B, width) floats. */
+struct output kit_placeholder(struct kit *k, int64_t width, const char *name);
+/* Returns its place. Alone, it is built at once, if the optimiser uses gradients; else
+ * kit_share_steps builds all of them. Clipped by k->clip_norm. */
+size_t kit_add_step(struct kit *k, struct step step);
+/* The steps of a critic and of a policy, with the names that they are reported by. */
+struct step kit_critic_step(const struct kit *k, const char *scope, struct live *rate,
+                            struct output loss);
+struct step kit_actor_step(const struct kit *k, const char *scope, struct live *rate,
+                           struct output loss);
+/* For a group that shares parameters: gradients of the losses, or in a ps the optimisers. */
+void kit_share_steps(struct kit *k);
+/* Where it learns: rewards are scaled as the setting reward_scale says. */
+void kit_scale_rewards(struct kit *k);
+/* Makes k->update_targets and k->init_targets; keep: 1 - polyak. */
+void kit_follow(struct kit *k, const struct following *f, size_t n, struct output keep,
+                const char *update, const char *copy);
+/* Ends the building: the first error of the calls above, or the graph's. */
+int kit_finish(struct kit *k, struct err *err);
+
+/* ---- members of algo_ops ---- */
+
+const struct stage *kit_stages(const struct algo *a, size_t *ret_n);
+void kit_reads(struct algo *a, struct reads *r);
+const struct live *kit_lives(const struct algo *a, size_t *ret_n);
+int kit_init_values(struct algo *a, struct session *s, struct rng_key key,
+                    struct err *err);
+int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
+              struct stage_result *ret, struct err *err);
+#define KIT_OPS(NAME, ABOUT, VARIANT, BUILD, FREE, ACT)                                  \
+    .name = (NAME), .about = &(ABOUT), .variant = (VARIANT), .build = (BUILD),           \
+    .free = (FREE), .stages = kit_stages, .reads = kit_reads, .lives = kit_lives,        \
+    .init = kit_init_values, .act = (ACT), .stage = kit_stage
+
+/* ---- a batch: the rows of a request, or the copies of one to act ---- */
+
+struct batch {
+    struct kit *kit;
+    struct session *session;
+    const struct stage_args *args; /* NULL: it acts */
+    struct stage_result *ret;
+    const uint64_t *rows; /* (n) of the log */
+    const float *weights; /* (n), of importance; NULL: all 1 */
+    int64_t n, group;
+    struct fetches fetched;
+    struct err *err;
+    int rc;
+};
+
+struct batch batch_to_act(struct kit *k, struct session *s, const struct act_args *args,
+                          struct err *err);
+/* Fails with this error, unless it has failed already; NULL: *b->err is set. */
+void batch_fail(struct batch *b, int rc);
+
+/* The numbers (n, width) of a matrix; NULL: the batch has failed, n is 0. */
+float *batch_take(struct batch *b, struct matrix *m);
+/* Room for them, for its owner to fill. */
+float *batch_room(struct batch *b, struct matrix *m);
+
+/* Fills a matrix of masks with those of a request to act. */
+void batch_put_masks(struct batch *b, struct matrix *m, const uint8_t *allowed);
+
+/* What the next run is fed, and what it fetches. The last of these makes the run, which
+ * forgets them. */
+void batch_feed(struct batch *b, struct output x, struct matrix *m);
+void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t first,
+                     int64_t width);
+void batch_feed_data(struct batch *b, struct output x, const float *data, int64_t width);
+/* The observations to act on, with the id after each; room: (n, observation and id). */
+void batch_feed_acting(struct batch *b, struct output x, const struct agent_id *id,
+                       const struct act_args *args, struct matrix *room);
+void batch_feed_live(struct batch *b, const struct live *l);
+void batch_fetch(struct batch *b, struct output x, struct matrix *m);
+void batch_fetch_data(struct batch *b, struct output x, float *data, int64_t width);
+void batch_scalar(struct batch *b, const char *name, struct output x);
+void batch_run(struct batch *b);
+/* The steps first .. first + n - 1, in one run: what was fetched is from before them, and is
+ * reported, as their norms and rates are. */
+void batch_step(struct batch *b, size_t first, size_t n);
+/* Reports a number that was computed otherwise. */
+void batch_show(struct batch *b, const char *name, double value);
+/* Moves the targets, by polyak. */
+void batch_update_targets(struct batch *b);
+
+/* Fills a matrix with numbers that are drawn with the stage's key, derived by the label. */
+void batch_draw_normal(struct batch *b, struct matrix *m, const char *label);
+void batch_draw_uniform(struct batch *b, struct matrix *m, const char *label);
+/* Sets actions, proposed for the rows' next observations, to 0 where the agent is not there
+ * any more, as the log does with its actions: others' critics are trained with these. */
+void batch_leave_out_absent(struct batch *b, struct matrix *actions);
+/* A matrix as the output (G, B, width) of a stage that sees all groups. */
+void batch_output(struct batch *b, const char *name, struct matrix *m);
+
+/* k->target = reward + discount (1 - terminated) next; the reward is scaled as the setting
+ * reward_scale says. Reports its mean and deviation. */
+void batch_targets(struct batch *b, struct matrix *next);
+/* k->weight: alive times the importance of the row ... */
+enum weighing {
+    WEIGH_ROWS,   /* ... as it is: a loss is the mean over all rows */
+    WEIGH_MEAN,   /* ... divided by its mean over the rows */
+    WEIGH_SHARES, /* ... divided by its sum: a loss is a sum */
+};
+void batch_weigh(struct batch *b, enum weighing by);
+/* Reports the scalar td_error, and if the rows were drawn by importance, their priorities:
+ * |error|, of rows with a weight. */
+void batch_report_errors(struct batch *b, struct matrix *error);
+
+#endif

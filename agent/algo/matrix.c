@@ -1,0 +1,398 @@
+#include "agent/algo/matrix.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/reads.h"
+#include "agent/algo/rows.h"
+#include "common/err/check.h"
+#include "common/mem/copy.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum source { FROM_LOG, FROM_ID, FROM_OUTPUT, FROM_MATRIX };
+enum turn { TURN_NEVER, TURN_OBS, TURN_ACTION };
+
+struct block {
+    enum source source;
+    enum turn turn;
+    size_t agent;
+    const char *name;
+    int64_t first, width;
+    struct agent_id id;
+    struct matrix *of;
+};
+
+struct memory {
+    float *data;
+    size_t room; /* floats */
+    struct matrix *holder;
+    int n_users;
+};
+
+struct matrix {
+    struct matrices *all;
+    int64_t width;
+    struct block *blocks;
+    int *columns; /* [n] places in the log, of blocks FROM_LOG */
+    size_t n;
+    /* Of matrix_of_masks and matrix_of_choices. */
+    int is_mask;
+    enum when when;
+    struct matrix *action;
+    int32_t choices;
+    int mask_column;
+    uint8_t *bytes; /* as the log has the masks, then what is open of one row */
+    size_t bytes_room;
+
+    struct memory *memory;
+    uint64_t generation; /* whose rows it holds */
+};
+
+/* ---- declarations ---- */
+
+struct matrix *matrix_new(struct matrices *all, int64_t width)
+{
+    struct matrix *m = xcalloc(1, sizeof(*m));
+
+    *m = (struct matrix){
+        .all = all, .width = width, .memory = xcalloc(1, sizeof(*m->memory))};
+    m->memory->n_users = 1;
+    all->list = xreallocarray(all->list, all->n + 1, sizeof(struct matrix *));
+    all->list[all->n++] = m;
+    return m;
+}
+
+int64_t matrix_width(const struct matrix *m)
+{
+    return m->width;
+}
+
+static int64_t add(struct matrix *m, struct block block)
+{
+    block.first = m->width;
+    m->blocks = xreallocarray(m->blocks, m->n + 1, sizeof(*m->blocks));
+    m->columns = xreallocarray(m->columns, m->n + 1, sizeof(*m->columns));
+    m->columns[m->n] = -1;
+    m->blocks[m->n++] = block;
+    m->width += block.width;
+    return block.first;
+}
+
+int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent)
+{
+    return add(m, (struct block){.source = FROM_LOG,
+                                 .turn = TURN_OBS,
+                                 .agent = agent,
+                                 .name = when == NOW ? "obs" : "next_obs",
+                                 .width = m->all->agents[agent].obs});
+}
+
+int64_t matrix_add_action(struct matrix *m, size_t agent)
+{
+    return add(m, (struct block){.source = FROM_LOG,
+                                 .turn = TURN_ACTION,
+                                 .agent = agent,
+                                 .name = "action",
+                                 .width = m->all->agents[agent].width});
+}
+
+int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name)
+{
+    return add(
+        m, (struct block){.source = FROM_LOG, .agent = agent, .name = name, .width = 1});
+}
+
+int64_t matrix_add_id(struct matrix *m, const struct agent_id *id)
+{
+    return id->width == 0
+               ? m->width
+               : add(m, (struct block){.source = FROM_ID, .id = *id, .width = id->width});
+}
+
+int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
+                          int is_action)
+{
+    const int turns = is_action && !m->all->agents[agent].symmetric;
+
+    return add(m, (struct block){.source = FROM_OUTPUT,
+                                 .turn = turns ? TURN_ACTION : TURN_NEVER,
+                                 .agent = agent,
+                                 .name = name,
+                                 .width = width});
+}
+
+int64_t matrix_add_copy(struct matrix *m, struct matrix *of)
+{
+    return add(m, (struct block){.source = FROM_MATRIX, .of = of, .width = of->width});
+}
+
+void matrix_add_seen(struct matrix *m, enum when when, const struct seen *seen)
+{
+    for (size_t i = 0; i < seen->n; i++) {
+        (void)matrix_add_obs(m, when, seen->agent[i]);
+        if (i == seen->own)
+            (void)matrix_add_id(m, &seen->id);
+    }
+}
+
+struct matrix *matrix_of_masks(struct matrices *all, enum when when, int32_t choices)
+{
+    const struct space *self = &all->agents[all->self];
+    struct matrix *m = matrix_new(all, choices > 0 ? choices : self->width);
+
+    m->is_mask = 1;
+    m->when = when;
+    m->choices = choices;
+    return m;
+}
+
+struct matrix *matrix_of_choices(struct matrices *all, struct matrix *action,
+                                 int32_t choices)
+{
+    struct matrix *m = matrix_new(all, choices);
+
+    m->action = action;
+    m->choices = choices;
+    return m;
+}
+
+void matrix_share_memory(struct matrix *m, struct matrix *with)
+{
+    CHECK(m->memory->n_users == 1 && m->memory->data == NULL);
+    free(m->memory);
+    m->memory = with->memory;
+    m->memory->n_users++;
+}
+
+static void matrix_free(struct matrix *m)
+{
+    if (--m->memory->n_users == 0) {
+        free(m->memory->data);
+        free(m->memory);
+    }
+    free(m->blocks);
+    free(m->columns);
+    free(m->bytes);
+    free(m);
+}
+
+void matrices_done(struct matrices *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        matrix_free(all->list[i]);
+    free(all->list);
+    free(all->rows);
+    *all = (struct matrices){0};
+}
+
+void matrices_reads(struct matrices *all, struct reads *r)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct matrix *m = all->list[i];
+
+        for (size_t k = 0; k < m->n; k++)
+            if (m->blocks[k].source == FROM_LOG)
+                reads_add(r, all->agents[m->blocks[k].agent].name, m->blocks[k].name,
+                          m->blocks[k].width, &m->columns[k]);
+        if (m->is_mask)
+            reads_add_mask(r, &all->agents[all->self],
+                           m->when == NOW ? "allowed" : "next_allowed", &m->mask_column);
+    }
+}
+
+/* ---- gathering ---- */
+
+void matrices_begin(struct matrices *all, uint64_t update, const uint64_t *rows, size_t n)
+{
+    const int is_same = all->generation > 0 && all->update == update &&
+                        all->n_rows == n &&
+                        memcmp(all->rows, rows, n * sizeof(*rows)) == 0;
+
+    for (size_t i = 0; is_same && i < all->n; i++)
+        for (size_t k = 0; k < all->list[i]->n; k++)
+            if (all->list[i]->blocks[k].source >= FROM_OUTPUT)
+                matrix_spoil(all->list[i]);
+    if (is_same)
+        return;
+    all->generation++;
+    all->update = update;
+    if (n > all->room) {
+        all->rows = xreallocarray(all->rows, n, sizeof(*rows));
+        all->room = n;
+    }
+    memcpy(all->rows, rows, n * sizeof(*rows));
+    all->n_rows = n;
+}
+
+void matrix_spoil(struct matrix *m)
+{
+    m->generation = 0;
+}
+
+float *matrix_room(struct matrix *m, size_t n, struct err *err)
+{
+    const size_t floats = n * (size_t)m->width;
+    struct memory *memory = m->memory;
+
+    memory->holder = m;
+    m->generation = 0;
+    if (floats > memory->room || memory->data == NULL) {
+        free(memory->data);
+        memory->room = 0;
+        memory->data = mem_aligned((floats > 0 ? floats : 1) * sizeof(float));
+        if (memory->data == NULL) {
+            (void)err_set(err, ERR_NOMEM, "no memory for %zu rows", n);
+            return NULL;
+        }
+        memory->room = floats;
+    }
+    return memory->data;
+}
+
+/* Room for n bytes of masks; behind them, what is open in one row. */
+static uint8_t *room_for_bytes(struct matrix *m, size_t n)
+{
+    if (n > m->bytes_room || m->bytes == NULL) {
+        free(m->bytes);
+        m->bytes = xcalloc(n + (size_t)m->choices + 1, 1);
+        m->bytes_room = n;
+    }
+    return m->bytes;
+}
+
+static void open_choices(struct matrix *m, const uint8_t *allowed, size_t n, float *x)
+{
+    const struct space *self = &m->all->agents[m->all->self];
+    uint8_t *open = m->bytes + m->bytes_room;
+
+    if (m->choices == 0) {
+        choices_open(self, allowed, n, x);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, x += m->choices) {
+        (void)choices_allowed(self,
+                              allowed != NULL ? allowed + i * (size_t)self->width : NULL,
+                              m->choices, open);
+        for (int32_t c = 0; c < m->choices; c++)
+            x[c] = open[c];
+    }
+}
+
+float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
+                        struct err *err)
+{
+    float *x = matrix_room(m, n, err);
+
+    (void)room_for_bytes(m, 0);
+    if (x != NULL)
+        open_choices(m, allowed, n, x);
+    m->generation = m->all->generation;
+    return x;
+}
+
+static void gather_masks(struct matrix *m, const struct stage_args *args,
+                         const uint64_t *rows, size_t n, float *x)
+{
+    const size_t width = (size_t)m->all->agents[m->all->self].width;
+    uint8_t *allowed = room_for_bytes(m, n * width);
+
+    store_view_gather_bytes(args->store, m->mask_column, rows, n, allowed);
+    symmetry_mask(args->symmetry, m->all->self, n, allowed);
+    open_choices(m, allowed, n, x);
+}
+
+/* Gathers the blocks from the log that begin at block k; returns how many they are. */
+static size_t gather_log(struct matrix *m, size_t k, const struct stage_args *args,
+                         const uint64_t *rows, size_t n, float *x)
+{
+    size_t end = k + 1;
+
+    while (end < m->n && m->blocks[end].source == FROM_LOG)
+        end++;
+    x += m->blocks[k].first;
+    if (end == k + 1)
+        store_view_gather(args->store, m->columns[k], rows, n, x, (size_t)m->width);
+    else
+        store_view_gather_joined(args->store, m->columns + k, end - k, rows, n, x,
+                                 (size_t)m->width);
+    return end - k;
+}
+
+static int copy_output(struct matrix *m, const struct block *b,
+                       const struct stage_args *args, size_t n, int64_t group, float *x,
+                       struct err *err)
+{
+    const size_t bytes = (size_t)b->width * sizeof(float);
+    const float *output;
+    const int rc = rows_input(args, m->all->agents[b->agent].name, b->name, b->width,
+                              group, &output, err);
+
+    if (rc == 0)
+        copy_rows(x + b->first, (size_t)m->width * sizeof(float), output, bytes, n,
+                  bytes);
+    return rc;
+}
+
+static void copy_matrix(struct matrix *m, const struct block *b, size_t n, float *x)
+{
+    const size_t bytes = (size_t)b->width * sizeof(float);
+
+    CHECK(b->of->memory->holder == b->of);
+    copy_rows(x + b->first, (size_t)m->width * sizeof(float), b->of->memory->data, bytes,
+              n, bytes);
+}
+
+static int gather(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
+                  size_t n, int64_t group, float *x, struct err *err)
+{
+    int rc = 0;
+
+    for (size_t k = 0; rc == 0 && k < m->n;) {
+        const struct block *b = &m->blocks[k];
+
+        if (b->source == FROM_LOG) {
+            k += gather_log(m, k, args, rows, n, x);
+            continue;
+        }
+        if (b->source == FROM_ID)
+            agent_id_put(&b->id, x + b->first, (int64_t)n, m->width);
+        else if (b->source == FROM_MATRIX)
+            copy_matrix(m, b, n, x);
+        else
+            rc = copy_output(m, b, args, n, group, x, err);
+        k++;
+    }
+    for (size_t k = 0; rc == 0 && args->symmetry != NULL && k < m->n; k++) {
+        const struct block *b = &m->blocks[k];
+
+        if (b->turn == TURN_OBS)
+            symmetry_obs(args->symmetry, b->agent, n, x + b->first, (size_t)m->width);
+        else if (b->turn == TURN_ACTION)
+            symmetry_action(args->symmetry, b->agent, n, x + b->first, (size_t)m->width);
+    }
+    return rc;
+}
+
+int matrix_take(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
+                size_t n, int64_t group, float **ret, struct err *err)
+{
+    float *x, *action;
+    int rc = 0;
+
+    *ret = m->memory->data;
+    if (m->memory->holder == m && (m->generation == m->all->generation ||
+                                   (m->n == 0 && !m->is_mask && m->action == NULL)))
+        return 0;
+    x = *ret = matrix_room(m, n, err);
+    if (x == NULL)
+        return ERR_NOMEM;
+    if (m->is_mask)
+        gather_masks(m, args, rows, n, x);
+    else if (m->action == NULL)
+        rc = gather(m, args, rows, n, group, x, err);
+    else if ((rc = matrix_take(m->action, args, rows, n, group, &action, err)) == 0)
+        choices_one_hot(&m->all->agents[m->all->self], action, (int64_t)n, m->choices, x);
+    m->generation = rc == 0 ? m->all->generation : 0;
+    return rc;
+}

@@ -1,0 +1,85 @@
+/* matrix.h - what the networks of a stage are fed: matrices of a batch's rows, declared once.
+ *
+ *     m = matrix_new(k);
+ *     matrix_add_obs(m, NEXT, agent); matrix_add_output(m, agent, "action", U, 1);
+ *     matrix_add_id(m, &id)
+ *
+ * A matrix is (n, width) floats, n the rows of the batch at hand (batch.h), width the sum of
+ * the blocks that were added to it, side by side. From the declarations follow the columns of
+ * the log that the agent reads (reads.h). batch_take() gathers a matrix when it is first used:
+ * blocks that are adjacent in the log in one pass over the rows, then each is shown under the
+ * rows' symmetries (symmetry.h). Rows of the log never change, so what was gathered for the
+ * rows of an update is not gathered again for its next stage.
+ *
+ * Memory   64-byte aligned, kept from update to update; it grows with the largest batch.
+ */
+#ifndef AGENT_ALGO_MATRIX_H
+#define AGENT_ALGO_MATRIX_H
+
+#include "agent/algo/algo.h"
+#include "agent/algo/seen.h"
+
+struct batch;  /* batch.h */
+struct matrix; /* opaque, but for its data (batch_take) */
+
+/* At a row of the log, or after it. */
+enum when { NOW, NEXT };
+
+/* All matrices of an algorithm. All-zero: none; release with matrices_done. */
+struct matrices {
+    const struct space *agents; /* borrowed */
+    size_t self;
+    struct matrix **list;
+    size_t n;
+    /* What the newest batch is about: matrices that were gathered at this `generation` hold
+     * its rows. */
+    uint64_t generation, update;
+    uint64_t *rows;
+    size_t n_rows, room;
+};
+void matrices_done(struct matrices *all);
+/* Declares the columns that are gathered. */
+void matrices_reads(struct matrices *all, struct reads *r);
+/* A batch with these rows begins: what was gathered for others, or was sent with another
+ * request, is no longer used. */
+void matrices_begin(struct matrices *all, uint64_t update, const uint64_t *rows,
+                    size_t n);
+
+/* Blocks are added to it; or, with a width, its owner fills it with numbers of its own. */
+struct matrix *matrix_new(struct matrices *all, int64_t width);
+int64_t matrix_width(const struct matrix *m);
+/* Each of these returns the block's first column. */
+int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent);
+int64_t matrix_add_action(struct matrix *m, size_t agent);
+/* agent's column of one number, such as "reward"; not turned. */
+int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name);
+int64_t matrix_add_id(struct matrix *m, const struct agent_id *id);
+/* An output of an earlier stage. is_action: it is turned if the agent that sent it saw the rows
+ * as they are stored. */
+int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
+                          int is_action);
+/* What another matrix holds. */
+int64_t matrix_add_copy(struct matrix *m, struct matrix *of);
+/* The observations of those that a critic sees, with the id (seen.h). */
+void matrix_add_seen(struct matrix *m, enum when when, const struct seen *seen);
+/* A matrix of the own agent's possible choices, 1 or 0: (n, U) of each head's, or (n, choices)
+ * of all combinations (choices.h). choices 0: the former. */
+struct matrix *matrix_of_masks(struct matrices *all, enum when when, int32_t choices);
+/* (n, choices) the combination of heads that `action` is, one-hot. */
+struct matrix *matrix_of_choices(struct matrices *all, struct matrix *action,
+                                 int32_t choices);
+/* Both have the same memory: only the one that was taken last holds its numbers. */
+void matrix_share_memory(struct matrix *m, struct matrix *with);
+
+/* For batch.c. Room for n rows, without numbers; NULL: no memory. */
+float *matrix_room(struct matrix *m, size_t n, struct err *err);
+/* Fills a matrix of masks with those of a request to act, (n, U) or NULL; NULL: no memory. */
+float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
+                        struct err *err);
+/* The numbers themselves: gathers what is not there. rows: of the log; group: of outputs. */
+int matrix_take(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
+                size_t n, int64_t group, float **ret, struct err *err);
+/* Its owner has changed the numbers: they are gathered anew when they are next taken. */
+void matrix_spoil(struct matrix *m);
+
+#endif
