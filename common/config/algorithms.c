@@ -275,3 +275,18 @@ enum rows_kind run_config_rows(const struct run_config *c)
     }
     return kind;
 }
+
+uint64_t run_config_log_window(const struct run_config *c)
+{
+    int64_t most = 0;
+
+    if (run_config_rows(c) != ROWS_WINDOW || c->experience.keep == KEEP_LOG_ALWAYS)
+        return (uint64_t)c->experience.capacity;
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const int64_t rows = run_config_experience(c, i).update_every;
+
+        if (algorithm_learns(algorithm_of(&c->agents[i])) && rows > most)
+            most = rows;
+    }
+    return (uint64_t)most;
+}

@@ -169,5 +169,8 @@ const struct algorithm_bound *algorithm_rows_differ(const struct agent_config *a
 /* The kind of rows that all learners of a configuration use; ROWS_KIND_COUNT: the
  * configuration has no learners, or theirs differ. */
 enum rows_kind run_config_rows(const struct run_config *c);
+/* The rows of the log that an update may need: experience.capacity; but if all learners use
+ * each row once, the newest window, unless experience.keep is true. */
+uint64_t run_config_log_window(const struct run_config *c);
 
 #endif

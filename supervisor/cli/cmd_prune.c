@@ -1,4 +1,5 @@
 /* `brood prune`: removes checkpoints of runs that are over, but the best and the newest. */
+#include "common/config/algorithms.h"
 #include "common/io/beneath.h"
 #include "common/io/patience.h"
 #include "common/io/tree.h"
@@ -106,8 +107,7 @@ static int keep_resumable(struct pruning *x, const char *run, const char *dir,
     int rc = 0;
 
     if (tree_exists(log) && (rc = run_config_read(&config, file, &options, err)) == 0) {
-        rc = resume_find_covered(&step, dir, log, (uint64_t)config.experience.capacity,
-                                 err);
+        rc = resume_find_covered(&step, dir, log, run_config_log_window(&config), err);
         for (size_t i = 0; i < x->n && rc == 0; i++)
             x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
         rc = rc == ERR_NOT_FOUND ? 0 : rc;

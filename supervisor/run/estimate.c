@@ -43,17 +43,18 @@ static int row_bytes(uint64_t *ret, const struct env_spec *spec,
 static double rows_kept(const struct run_config *c)
 {
     const double steps = (double)run_config_most_steps(c);
-    /* rows older than the current window that a checkpoint still needs */
+    const double window = (double)run_config_log_window(c);
+    const double every = (double)c->checkpoint.every_env_steps;
+    /* the window, those of the checkpoints, and what is between them */
     double behind = 0;
 
     if (strcmp(c->env.id, "none") == 0)
         return 0;
     if (c->checkpoint.max_to_keep > 0 && c->checkpoint.every_env_steps > 0)
-        behind =
-            (double)c->checkpoint.max_to_keep * (double)c->checkpoint.every_env_steps;
+        behind = (double)c->checkpoint.max_to_keep * fmin(window, every);
     else if (steps > 0)
         return steps;
-    behind += (double)c->experience.capacity;
+    behind += fmax(window, every);
     return steps > 0 && steps < behind ? steps : behind;
 }
 
@@ -278,8 +279,8 @@ static const char *length_key(const struct run_config *c)
 static int check_disk(const struct estimate *e, const struct run_config *c,
                       const char *dir, struct err *err)
 {
-    const double capacity = (double)c->experience.capacity;
-    const double rows = fmin(e->rows, capacity), takes = rows * (double)e->row_bytes;
+    const double window = (double)run_config_log_window(c);
+    const double rows = fmin(e->rows, window), takes = rows * (double)e->row_bytes;
     char text[SIZE_TEXT_BYTES], has[SIZE_TEXT_BYTES];
     double space, all;
 
@@ -287,7 +288,7 @@ static int check_disk(const struct estimate *e, const struct run_config *c,
         return 0;
     return err_set_at(
         err, ERR_CONFIG,
-        ERR_AT(.key = rows < capacity ? length_key(c) : "experience.capacity"),
+        ERR_AT(.key = rows < window ? length_key(c) : "experience.capacity"),
         "%.0f rows of %llu bytes take %s, more than the disk of %s has (%s)", rows,
         (unsigned long long)e->row_bytes, estimate_text(takes, text), dir,
         estimate_text(all, has));

@@ -1,5 +1,6 @@
 #include "supervisor/run/fork.h"
 
+#include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/copy.h"
 #include "common/io/tree.h"
@@ -113,9 +114,8 @@ static int open_log(struct fork *f, struct err *err)
                             f->args->from);
 
     return rc < 0 ? rc
-                  : store_open_read(&f->log, path,
-                                    (uint64_t)f->was.config.experience.capacity, s->data,
-                                    s->len, err);
+                  : store_open_read(&f->log, path, run_config_log_window(&f->was.config),
+                                    s->data, s->len, err);
 }
 
 static void note_difference(void *ctx, const struct config_change *c)

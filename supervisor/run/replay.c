@@ -1,5 +1,6 @@
 #include "supervisor/run/replay.h"
 
+#include "common/config/algorithms.h"
 #include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
@@ -166,9 +167,8 @@ static int read_config(struct replay *r, struct err *err)
 static int open_store(struct replay *r, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r->resume, SECTION_EXPERIENCE);
-    int rc =
-        store_open_copy(&r->training.store, run_dir_file(r->args->dir, "experience"),
-                        (uint64_t)r->config.experience.capacity, s->data, s->len, err);
+    int rc = store_open_copy(&r->training.store, run_dir_file(r->args->dir, "experience"),
+                             run_config_log_window(&r->config), s->data, s->len, err);
 
     if (rc == 0)
         r->boundary = r->compared_to = store_head(r->training.store);

@@ -1,5 +1,6 @@
 #include "supervisor/run/training.h"
 
+#include "common/config/algorithms.h"
 #include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
@@ -330,7 +331,7 @@ int training_metrics(struct metrics **ret, const struct run_config *c,
 static int open_store(struct training *t, struct err *err)
 {
     const char *path = run_dir_file(t->args->dir, "experience");
-    uint64_t capacity = (uint64_t)t->config->experience.capacity;
+    const uint64_t window = run_config_log_window(t->config);
     const struct checkpoint_section *s;
 
     if (t->args->replay != NULL) {
@@ -339,9 +340,9 @@ static int open_store(struct training *t, struct err *err)
         return 0;
     }
     if (t->args->resume == NULL)
-        return store_create(&t->store, path, capacity, err);
+        return store_create(&t->store, path, window, err);
     s = resume_section(t->args->resume, SECTION_EXPERIENCE);
-    return store_open(&t->store, path, capacity, s->data, s->len, err);
+    return store_open(&t->store, path, window, s->data, s->len, err);
 }
 
 /* Marks a run whose environment turns out not to be reproducible. Other failures of the
@@ -584,7 +585,7 @@ static void find_resume_step(struct training *t, int rc)
     t->result->resume_step = -1;
     found = resume_find_covered(&step, run_dir_file(dir, "checkpoints"),
                                 run_dir_file(dir, "experience"),
-                                (uint64_t)t->config->experience.capacity, &why);
+                                run_config_log_window(t->config), &why);
     if (found == 0)
         t->result->resume_step = (int64_t)step;
     else if (found != ERR_NOT_FOUND)

@@ -143,18 +143,19 @@ int retention_drop_after(const char *dir, uint64_t step, struct err *err)
 int retention_release_rows(const char *dir, uint64_t step, struct store *store,
                            struct err *err)
 {
-    uint64_t *steps = NULL, oldest = step;
-    size_t n = 0, i = 0;
+    uint64_t *steps = NULL, needed_to = 0;
+    size_t n = 0;
     int rc = checkpoint_list(dir, &steps, &n, err);
 
-    if (rc < 0)
-        return rc;
-    while (i < n && steps[i] == 0) /* the checkpoint of step 0 needs no rows */
-        i++;
-    if (i < n && steps[i] < oldest)
-        oldest = steps[i];
+    /* in order: the last one is `step`; that of step 0 needs no rows */
+    for (size_t i = 0; rc == 0 && i <= n && needed_to < step; i++) {
+        const uint64_t at = i < n && steps[i] < step ? steps[i] : step;
+
+        rc = store_forget(store, needed_to, store_window_first_at(store, at), err);
+        needed_to = at;
+    }
     free(steps);
-    return store_forget(store, store_window_first_at(store, oldest), err);
+    return rc;
 }
 
 int retention_drop_log(const char *path, enum keep_log keep, uint64_t auto_bytes,

@@ -8,7 +8,7 @@
  *              resumed run keeps the same checkpoints.
  * Damaged      A checkpoint that cannot be read whole is renamed to .bad-<step>, not
  *              removed, when a run resumes from an earlier one or writes that step again.
- * Rows         The rows in the window of the oldest checkpoint, and all later rows, stay.
+ * Rows         The rows in the windows of the checkpoints, and those since the newest one, stay.
  * Removal      A checkpoint is renamed to .del-<step> before its files are removed, so that
  *              a folder named <step> is always complete.
  * Threads      any, one at a time for one folder: only files are touched.
@@ -39,8 +39,8 @@ int retention_drop(const char *dir, uint64_t step, struct err *err);
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* Renames a damaged checkpoint to .bad-<step>, which replaces an older .bad-<step>. */
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);
-/* Frees the disk space of rows that no checkpoint in dir needs, once the checkpoint of
- * `step` is committed. (Each step is one row.) */
+/* Frees the disk space of rows before `step` that no checkpoint in dir needs, once the checkpoint
+ * of `step` is committed. (Each step is one row.) */
 int retention_release_rows(const char *dir, uint64_t step, struct store *store,
                            struct err *err);
 

@@ -292,20 +292,24 @@ void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
         ret_rows[i] += first;
 }
 
-int store_forget(struct store *s, uint64_t row, struct err *err)
+int store_forget(struct store *s, uint64_t first, uint64_t end, struct err *err)
 {
-    uint64_t end = row_offset(s, row - row % s->block_rows);
+    const uint64_t block = s->block_rows, file_block = 4096;
+    uint64_t from = row_offset(s, (first + block - 1) / block * block);
+    uint64_t to = row_offset(s, end - end % block);
 
-    end &= ~(uint64_t)4095; /* only whole file blocks can become holes */
-    if (end <= s->forgotten)
+    from = first == 0 ? s->forgotten : (from + file_block - 1) / file_block * file_block;
+    to -= to % file_block; /* only whole file blocks can become holes */
+    if (to <= from)
         return 0;
-    if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)s->forgotten,
-                  (off_t)(end - s->forgotten)) < 0) {
+    if (fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+                  (off_t)(to - from)) < 0) {
         if (errno == EOPNOTSUPP || errno == ENOSYS)
             return 0;
         return err_errno(err, "%s: cannot free the space of old rows", s->path);
     }
-    s->forgotten = end;
+    if (first == 0)
+        s->forgotten = to;
     return 0;
 }
 

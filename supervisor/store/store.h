@@ -91,10 +91,10 @@ uint64_t store_window_first_at(const struct store *s, uint64_t head);
 void store_draw(const struct store *s, struct rng_key key, uint64_t counter,
                 uint64_t *ret_rows, size_t n);
 
-/* Frees the disk space of rows below `row`, which will not be read again: whole file
- * blocks become holes, except those that the checksum of a later row covers. Does nothing
+/* Frees the disk space of rows first .. end - 1, which will not be read again: whole file
+ * blocks become holes, except those that the checksum of another row covers. Does nothing
  * on filesystems without holes. */
-int store_forget(struct store *s, uint64_t row, struct err *err);
+int store_forget(struct store *s, uint64_t first, uint64_t end, struct err *err);
 /* fdatasync: on return, all rows appended so far are on the disk. ERR_CORRUPT: they may be
  * lost, also if a later call succeeds. */
 int store_sync(struct store *s, struct err *err);

@@ -1,4 +1,4 @@
-/* isac and masac against the formulas of sac.h, written out here in double precision:
+/* isac and masac against the formulas of sac.c, written out here in double precision:
  * gradients by finite differences, steps of plain gradient descent. */
 #include "agent/algo/choices.h"
 #include "common/rng/rng.h"

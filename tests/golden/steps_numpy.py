@@ -318,7 +318,7 @@ def actor_loss(agent):
 
 
 def iql_update(agents, log):
-    """iql.h"""
+    """iql.c"""
     for a in agents:
         next_q = a.run("learn", fetches=[f"{a.name}/target_q"],
                        feeds={f"{a.name}/observation": log[f"{a.name}/next_obs"]})[0]

@@ -101,6 +101,36 @@ def test_a_run_that_is_done_can_be_made_longer(w):
     assert not run.exists()
 
 
+def test_rows_that_are_used_once_do_not_stay(w):
+    """Of a run whose learners use windows, the log has those of its checkpoints; each of these can
+    be continued exactly, beside kills. experience.keep: true keeps all rows."""
+    config = w.small(steps=40000, evaluate=0, checkpoint=8000)
+    more = ("--set", "defaults.algorithm=ippo", "--set", "experience={update_every: 800}")
+    w.brood("run", config, "--name", "a", *more)
+    run = w.run_dir("a")
+    log = run / "experience"
+    row = (os.stat(log).st_size - (1 << 20)) / 40000
+    kept = harness.checkpoints(run)
+    assert len(kept) == 5, kept
+    assert disk_bytes(log) < 12000 * row < os.stat(log).st_size / 3, (disk_bytes(log), row)
+    w.brood("run", config, "--name", "all", *more, "--set", "experience.keep=true")
+    assert disk_bytes(w.run_dir("all") / "experience") > 39000 * row
+    weights = {k: v for k, v in final(run, 40000).items() if ".data-" in k}
+    every = final(w.run_dir("all"), 40000)
+    assert len(weights) == 3 and all(every[k] == v for k, v in weights.items())
+    for step in kept[0], kept[2]:
+        w.brood("fork", f"a@{step}", "--name", f"from-{step}")
+        p = w.start("resume", f"from-{step}")
+        found = harness.wait_until("its agents, or its end", lambda at=step, p=p: [
+            a["pid"] for a in w.status(f"from-{at}")["agents"] if a.get("pid")] or
+            p.poll() is not None)
+        for pid in () if found is True else found:
+            if pid in harness.processes():
+                harness.kill(pid)
+        assert p.wait() == 0, p.log.read_text()
+        assert final(run, 40000) == final(w.run_dir(f"from-{step}"), 40000)
+
+
 def test_a_planned_length_is_the_same_after_a_resume(w):
     """Also in the states of the checkpoints before its step."""
     file = w.small(steps=1000, evaluate=0, checkpoint=200)

@@ -204,8 +204,8 @@ START_TEST(test_forget)
         append(s, (uint64_t)i * 1000, 1000);
     ck_assert_int_eq(store_sync(s, &err), 0);
     ck_assert_int_eq(stat(temp_dir_file(&dir, "experience"), &before), 0);
-    ck_assert_int_eq(store_forget(s, 3990, &err), 0);
-    ck_assert_int_eq(store_forget(s, 3990, &err), 0);
+    ck_assert_int_eq(store_forget(s, 0, 3990, &err), 0);
+    ck_assert_int_eq(store_forget(s, 0, 3990, &err), 0);
     ck_assert_int_eq(stat(temp_dir_file(&dir, "experience"), &after), 0);
     ck_assert_int_eq(after.st_size, before.st_size);
     ck_assert_int_lt(after.st_blocks, before.st_blocks);
@@ -261,7 +261,7 @@ START_TEST(test_reopen)
     for (int i = 0; i < 4; i++)
         append(s, (uint64_t)i * 1000, 1000);
     store_state_save(s, &state, &len);
-    ck_assert_int_eq(store_forget(s, store_window_first(s), &err), 0);
+    ck_assert_int_eq(store_forget(s, 0, store_window_first(s), &err), 0);
     append(s, 4000, 500);
     store_free(s);
 
@@ -339,7 +339,7 @@ START_TEST(test_check)
     append(s, 8 * block + 3, 5); /* into a block that has a checksum of its first rows */
     store_sums_save(s, 8 * block, &later, &later_len);
     ck_assert_int_eq(store_check(s, sums, len, &err), 0);
-    ck_assert_int_eq(store_forget(s, 2 * block, &err), 0);
+    ck_assert_int_eq(store_forget(s, 0, 2 * block, &err), 0);
     ck_assert_int_eq(store_check(s, sums, len, &err), 0);
 
     /* The last byte of block 3, the first of block 5, all of 4, and one of 7: blocks 3 to
@@ -437,7 +437,7 @@ START_TEST(test_copy)
     /* the copy is an unnamed file, so the log's own rows do not change it */
     append(s, 1500, 10);
     ck_assert_uint_eq(store_head(copy), 1900);
-    ck_assert_int_eq(store_forget(s, 900, &err), 0);
+    ck_assert_int_eq(store_forget(s, 0, 900, &err), 0);
     ck_assert_int_eq(store_compare(copy, log, 0, 1100, &n, &err), 0);
     ck_assert_uint_lt(n, 1100);
     (void)close(log);
