@@ -301,7 +301,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     if (rc < 0)
         return rc;
     a = xcalloc(1, sizeof(*a));
-    kit_init(&a->kit, args, &plan);
+    kit_init(&a->kit, args, &plan, 0);
     a->rate = kit_add_live(&a->kit, (struct live){0});
     a->n_choices = choices_count(a->kit.self, CHOICES_MAX);
     a->allowed = xcalloc((size_t)a->n_choices, 1);

@@ -25,14 +25,30 @@ static struct stage *add_stage(struct kit *k, struct stage stage)
     return &k->stages[k->n_played++];
 }
 
-static void add_reads(struct stage *s, const struct update *u)
+static void add_reads(struct stage *s, const char *const reads[KIT_MAX_READS])
 {
     size_t n = 0;
 
     while (s->reads[n] != NULL)
         n++;
-    for (size_t i = 0; i < KIT_MAX_READS && u->reads[i] != NULL; i++)
-        s->reads[n++] = u->reads[i];
+    for (size_t i = 0; i < KIT_MAX_READS && reads[i] != NULL; i++)
+        s->reads[n++] = reads[i];
+}
+
+static void list_declared(struct kit *k)
+{
+    for (size_t i = 0; i < k->plan->n_stages; i++) {
+        const struct stage_of *row = &k->plan->stages[i];
+        struct stage *s = add_stage(k, (struct stage){.name = row->name,
+                                                      .runner = row->runner,
+                                                      .writes = row->writes});
+
+        add_reads(s, row->reads);
+        if (row->repeats_from > 0) {
+            s->repeat_from -= row->repeats_from;
+            s->repeat = (int)k->repeats;
+        }
+    }
 }
 
 static void list_alone(struct kit *k)
@@ -45,7 +61,7 @@ static void list_alone(struct kit *k)
         if (i == 0 || strcmp(u->stage, plan->updates[i - 1].stage) != 0)
             (void)add_stage(k, (struct stage){.name = u->stage, .writes = 1});
         k->played_in[i] = k->n_played - 1;
-        add_reads(&k->stages[k->n_played - 1], u);
+        add_reads(&k->stages[k->n_played - 1], u->reads);
     }
 }
 
@@ -57,14 +73,15 @@ static void list_shared(struct kit *k)
     for (size_t i = 0; i < SHARE_N_STAGES; i++)
         (void)add_stage(k, share_stages[i]);
     for (size_t i = 0; i < plan->n_updates; i++)
-        add_reads(&k->stages[first], &plan->updates[i]);
+        add_reads(&k->stages[first], plan->updates[i].reads);
     if (plan->n_updates > 1) {
         k->stages[k->n_played - 1].repeat_from = (int)first;
         k->stages[k->n_played - 1].repeat = (int)plan->n_updates;
     }
 }
 
-void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan)
+void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan,
+              int64_t repeats)
 {
     *k = (struct kit){.graph = args->graph,
                       .config = args->config,
@@ -75,12 +92,12 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
                       .index = args->self,
                       .share = args->share,
                       .plan = plan,
+                      .repeats = repeats,
                       .matrices = {.agents = args->agents, .self = args->self}};
-    for (size_t i = 0; i < plan->n_stages; i++)
-        (void)add_stage(k, (struct stage){.name = plan->stages[i].name});
+    list_declared(k);
     if (k->share == NULL)
         list_alone(k);
-    else
+    else if (plan->n_updates > 0)
         list_shared(k);
     k->reward = matrix_new(&k->matrices, 0);
     k->terminated = matrix_new(&k->matrices, 0);
@@ -265,14 +282,54 @@ void batch_fail(struct batch *b, int rc)
     b->n = 0;
 }
 
+static struct gathering gathering_of(const struct batch *b)
+{
+    return (struct gathering){.args = b->args,
+                              .symmetry = b->symmetry,
+                              .draw = b->draw,
+                              .rows = b->rows,
+                              .n = (size_t)b->n,
+                              .place = b->place,
+                              .group = b->group};
+}
+
+/* Shows the batch's rows, numbered from `first` on, under symmetries of their own. */
+static void begin_rows(struct batch *b, int turned, uint64_t draw, uint64_t first)
+{
+    struct gathering g;
+    int rc;
+
+    b->symmetry = turned ? b->args->symmetry : NULL;
+    b->draw = draw;
+    g = gathering_of(b);
+    matrices_begin(&b->kit->matrices, &g);
+    rc = symmetry_draw(b->symmetry, draw, first, (size_t)b->n, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+}
+
+void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
+                  int turned, uint64_t draw)
+{
+    if (b->rc < 0)
+        return;
+    for (int64_t i = 0; place != NULL && i < n; i++)
+        rows[i] = b->args->rows[place[i]];
+    b->place = place;
+    b->rows = place != NULL ? rows : b->args->rows;
+    b->n = n;
+    begin_rows(b, turned, draw, 0);
+}
+
 float *batch_take(struct batch *b, struct matrix *m)
 {
+    const struct gathering g = gathering_of(b);
     float *ret = NULL;
     int rc;
 
     if (b->rc < 0)
         return NULL;
-    rc = matrix_take(m, b->args, b->rows, (size_t)b->n, b->group, &ret, b->err);
+    rc = matrix_take(m, &g, &ret, b->err);
     if (rc < 0)
         batch_fail(b, rc);
     return rc < 0 ? NULL : ret;
@@ -392,19 +449,23 @@ static void feed_steps(struct batch *b, const struct step *s, size_t n)
     }
 }
 
-void batch_step(struct batch *b, size_t first, size_t n)
+static int is_tried(const struct kit *k, size_t first)
+{
+    return k->share == NULL && k->step[first].train == NULL;
+}
+
+void batch_step_quietly(struct batch *b, size_t first, size_t n)
 {
     struct kit *k = b->kit;
     struct step *s = &k->step[first];
     struct operation *train[KIT_MAX_STEPS];
-    const int tries = k->share == NULL && s->train == NULL;
-    const int reports = tries || kit_makes_steps(k);
+    const int tries = is_tried(k, first);
     struct run_args run;
     int rc;
 
     if (b->rc < 0)
         return;
-    if (reports && !tries)
+    if (!tries && kit_makes_steps(k))
         feed_steps(b, s, n);
     for (size_t i = 0; i < n; i++)
         train[i] = s[i].train;
@@ -414,15 +475,36 @@ void batch_step(struct batch *b, size_t first, size_t n)
     rc = tries ? try_changes(b, s, &run)
                : share_step(k->share, (struct share_range){first, n}, b->session, &run,
                             b->fetched.value, b->args, k->divisor, b->err);
-    if (rc < 0) {
+    if (rc < 0)
         batch_fail(b, rc);
-        return;
-    }
-    fetches_report(&b->fetched, b->ret);
-    for (size_t i = 0; reports && i < n; i++)
+}
+
+void batch_report_rates(struct batch *b, size_t first, size_t n)
+{
+    const struct step *s = &b->kit->step[first];
+    const int reports = is_tried(b->kit, first) || kit_makes_steps(b->kit);
+
+    for (size_t i = 0; b->rc == 0 && reports && i < n; i++)
         if (s[i].rate_name != NULL)
             stage_scalar(b->ret, s[i].rate_name, (double)s[i].rate->value);
+}
+
+void batch_step(struct batch *b, size_t first, size_t n)
+{
+    batch_step_quietly(b, first, n);
+    if (b->rc == 0)
+        fetches_report(&b->fetched, b->ret);
+    batch_report_rates(b, first, n);
     begin_runs(b);
+}
+
+void batch_assign(struct batch *b, size_t first, size_t n)
+{
+    const int rc = share_assign(b->kit->share, (struct share_range){first, n}, b->session,
+                                b->args, b->err);
+
+    if (rc < 0)
+        batch_fail(b, rc);
 }
 
 void batch_show(struct batch *b, const char *name, double value)
@@ -431,17 +513,24 @@ void batch_show(struct batch *b, const char *name, double value)
         stage_scalar(b->ret, name, value);
 }
 
-void batch_update_targets(struct batch *b)
+static void run_operation(struct batch *b, struct operation *op)
 {
-    int rc;
+    const int rc = b->rc == 0 ? feeds_run(&b->kit->feeds, b->session, op, b->err) : b->rc;
 
-    if (b->rc < 0)
-        return;
-    batch_feed_live(b, b->kit->polyak);
-    rc = feeds_run(&b->kit->feeds, b->session, b->kit->update_targets, b->err);
     if (rc < 0)
         batch_fail(b, rc);
     begin_runs(b);
+}
+
+void batch_update_targets(struct batch *b)
+{
+    batch_feed_live(b, b->kit->polyak);
+    run_operation(b, b->kit->update_targets);
+}
+
+void batch_copy_targets(struct batch *b)
+{
+    run_operation(b, b->kit->init_targets);
 }
 
 /* ---- what is computed from the rows ---- */
@@ -548,97 +637,87 @@ void batch_report_errors(struct batch *b, struct matrix *error)
 
 /* ---- the stages ---- */
 
-/* ps: one step down the group's mean losses. */
-static void apply(struct batch *b, const struct update *u)
-{
-    batch_step(b, u->first, u->n);
-}
-
 /* A member takes over the values that the ps has found. */
 static void assign(struct algo *a, struct batch *b, const struct update *u)
 {
-    struct kit *k = b->kit;
-    int rc = share_assign(k->share, (struct share_range){u->first, u->n}, b->session,
-                          b->args, b->err);
+    int rc = 0;
 
-    if (rc == 0 && u->scales_rewards) /* `gradients` could not store what it counted */
-        rc = reward_scale_read(&k->scale, b->session, b->args, NULL, b->err);
+    batch_assign(b, u->first, u->n);
+    if (b->rc == 0 && u->scales_rewards) /* `gradients` could not store what it counted */
+        rc = reward_scale_read(&b->kit->scale, b->session, b->args, NULL, b->err);
     if (rc < 0)
         batch_fail(b, rc);
-    else if (u->after != NULL)
+    if (b->rc == 0 && u->after != NULL)
         u->after(a, b);
 }
 
-static int is_due(const struct algo *a, const struct update *u, const struct batch *b)
+/* A stage of the updates: the one that it makes; or what a ps or a member does after it. */
+static void run_update(struct algo *a, struct batch *b, const struct update *u)
 {
-    return u->is_due == NULL || u->is_due(a, b->args->update);
+    struct kit *k = b->kit;
+
+    if (u->is_due != NULL && !u->is_due(a, b->args->update))
+        return;
+    k->divisor = 1;
+    if (k->share == NULL || !b->args->stage->writes)
+        u->run(a, b);
+    else if (share_is_ps(k->share))
+        batch_step(b, u->first, u->n);
+    else
+        assign(a, b, u);
+    if (k->share == NULL && u->after != NULL)
+        u->after(a, b);
 }
 
-/* The rows of the request, or those of the agent's group; their symmetries. */
+static void run_updates(struct algo *a, struct batch *b, size_t stage)
+{
+    const struct kit_plan *plan = b->kit->plan;
+
+    for (size_t i = 0; i < plan->n_updates; i++)
+        if (b->kit->share != NULL ? i == b->args->repeat : b->kit->played_in[i] == stage)
+            run_update(a, b, &plan->updates[i]);
+}
+
+/* The rows of the request, or those of the agent's group. */
 static int take_rows(struct batch *b, int of_all_groups)
 {
     const struct stage_args *args = b->args;
     struct kit *k = b->kit;
+    const int is_window = k->plan->rows == ROWS_WINDOW;
     int64_t first;
-    int rc = rows_check(args, k->n_agents, b->err);
+    int rc = is_window ? rows_check_window(args, k->settings->minibatches, b->err)
+                       : rows_check(args, k->n_agents, b->err);
 
     if (rc < 0)
         return rc;
     b->group = of_all_groups ? 0 : rows_group(args, k->index);
     first = b->group * args->batch;
-    b->n = of_all_groups ? args->groups * args->batch : args->batch;
+    b->n = args->batch * args->length * (of_all_groups ? args->groups : 1);
     b->rows = args->rows + first;
     b->weights = args->weights != NULL ? args->weights + first : NULL;
-    matrices_begin(&k->matrices, args->update, b->rows, (size_t)b->n);
-    return symmetry_draw(args->symmetry, args->update, (uint64_t)first, (size_t)b->n,
-                         b->err);
-}
-
-/* Every stage with rows. */
-static void run_stage(struct algo *a, struct batch *b, size_t stage)
-{
-    struct kit *k = b->kit;
-    const struct kit_plan *plan = k->plan;
-
-    if (stage < plan->n_stages) {
-        plan->stages[stage].run(a, b);
-        return;
-    }
-    for (size_t i = 0; i < plan->n_updates; i++) {
-        const struct update *u = &plan->updates[i];
-        const int is_here =
-            k->share != NULL ? i == b->args->repeat : k->played_in[i] == stage;
-
-        if (!is_here || !is_due(a, u, b))
-            continue;
-        k->divisor = 1;
-        u->run(a, b);
-        if (k->share == NULL && u->after != NULL)
-            u->after(a, b);
-    }
+    begin_rows(b, !is_window, args->update, (uint64_t)first);
+    return b->rc;
 }
 
 int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err)
 {
     struct kit *k = kit_of(a);
-    const size_t stage = (size_t)(args->stage - k->stages);
+    const size_t i = (size_t)(args->stage - k->stages);
+    const struct stage_of *row = i < k->plan->n_stages ? &k->plan->stages[i] : NULL;
+    const int without_rows =
+        row != NULL ? row->without_rows : k->share != NULL && args->stage->writes;
     struct batch b = {.kit = k, .session = s, .args = args, .ret = ret, .err = err};
-    const struct update *u = &k->plan->updates[args->repeat % k->plan->n_updates];
     int rc = lives_read(k->live, k->n_lives, s, args->step, err);
 
+    begin_runs(&b);
+    if (rc == 0 && !without_rows)
+        rc = take_rows(&b, row != NULL && row->of_all_groups);
     if (rc < 0)
         return rc;
-    begin_runs(&b);
-    if (k->share != NULL && args->stage->writes) {
-        if (is_due(a, u, &b) && share_is_ps(k->share))
-            apply(&b, u);
-        else if (is_due(a, u, &b))
-            assign(a, &b, u);
-        return b.rc;
-    }
-    rc = take_rows(&b, stage < k->plan->n_stages && k->plan->stages[stage].of_all_groups);
-    if (rc == 0)
-        run_stage(a, &b, stage);
-    return rc < 0 ? rc : b.rc;
+    if (row != NULL)
+        row->run(a, &b);
+    else
+        run_updates(a, &b, i);
+    return b.rc;
 }

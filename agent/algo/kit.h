@@ -61,11 +61,17 @@ struct step {
     struct accept_reject *trials; /* from the first update on */
 };
 
-/* A stage that changes nothing. */
+/* A stage. */
 struct stage_of {
     const char *name;
     void (*run)(struct algo *a, struct batch *b);
     int of_all_groups; /* 1: it sees the rows of all groups, (G B); 0: the agent's own */
+    enum stage_runner runner;
+    int writes;
+    const char *reads[KIT_MAX_READS];
+    int without_rows;
+    /* The stages from so many places before it to this one are played kit.repeats times; 0: once. */
+    int repeats_from;
 };
 
 /* One run of the session that makes `n` steps from the values before it. */
@@ -87,6 +93,7 @@ struct kit_plan {
     size_t n_stages;
     const struct update *updates; /* [n_updates] */
     size_t n_updates;
+    enum rows_kind rows; /* transitions: single rows; or a window */
 };
 
 /* The first member of every struct algo that is built with the kit. */
@@ -113,6 +120,7 @@ struct kit {
     struct reward_scale scale;
     float divisor; /* how much the newest batch's means count among others (share.h) */
 
+    int64_t repeats;
     struct stage stages[KIT_MAX_STAGES];
     size_t n_played;                 /* stages */
     size_t played_in[KIT_MAX_STEPS]; /* of each update: its stage, where it is alone */
@@ -120,8 +128,9 @@ struct kit {
     struct feeds feeds;
 };
 
-/* Sets what comes from args, and the stages. plan: static. */
-void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan);
+/* Sets what comes from args, and the stages. plan: static. repeats: of stages that repeat. */
+void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan,
+              int64_t repeats);
 void kit_done(struct kit *k);
 static inline int kit_learns(const struct kit *k)
 {
@@ -180,6 +189,9 @@ struct batch {
     const uint64_t *rows; /* (n) of the log */
     const float *weights; /* (n), of importance; NULL: all 1 */
     int64_t n, group;
+    const uint32_t *place;     /* (n) of selected rows among the request's; NULL: all */
+    struct symmetry *symmetry; /* that rows are shown under; NULL: as stored */
+    uint64_t draw;             /* the counter of its draw */
     struct fetches fetched;
     struct err *err;
     int rc;
@@ -189,6 +201,11 @@ struct batch batch_to_act(struct kit *k, struct session *s, const struct act_arg
                           struct err *err);
 /* Fails with this error, unless it has failed already; NULL: *b->err is set. */
 void batch_fail(struct batch *b, int rc);
+
+/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all. rows: room for n,
+ * borrowed. turned: shown under symmetries that are drawn with `draw`; else as they are stored. */
+void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
+                  int turned, uint64_t draw);
 
 /* The numbers (n, width) of a matrix; NULL: the batch has failed, n is 0. */
 float *batch_take(struct batch *b, struct matrix *m);
@@ -217,8 +234,15 @@ void batch_run(struct batch *b);
 void batch_step(struct batch *b, size_t first, size_t n);
 /* Reports a number that was computed otherwise. */
 void batch_show(struct batch *b, const char *name, double value);
-/* Moves the targets, by polyak. */
+/* The same with what is reported left to the caller, in b->fetched; ps: on its own. */
+void batch_step_quietly(struct batch *b, size_t first, size_t n);
+void batch_report_rates(struct batch *b, size_t first, size_t n);
+/* Members of a group: take over the values of these steps. */
+void batch_assign(struct batch *b, size_t first, size_t n);
+/* Moves the targets: by polyak, or where target_every says so, copies them after each of so many
+ * updates. */
 void batch_update_targets(struct batch *b);
+void batch_copy_targets(struct batch *b);
 
 /* Fills a matrix with numbers that are drawn with the stage's key, derived by the label. */
 void batch_draw_normal(struct batch *b, struct matrix *m, const char *label);

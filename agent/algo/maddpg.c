@@ -189,7 +189,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         free(a);
         return rc;
     }
-    kit_init(&a->kit, args, &plans[variant]);
+    kit_init(&a->kit, args, &plans[variant], 0);
     a->is_alone = variant == DDPG;
     joint_init(&a->joint, &a->kit, args,
                a->is_alone || args->config->critic.input == CRITIC_OWN);

@@ -237,7 +237,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         free(a);
         return rc;
     }
-    kit_init(&a->kit, args, &plan);
+    kit_init(&a->kit, args, &plan, 0);
     joint_init(&a->joint, &a->kit, args, args->config->critic.input == CRITIC_OWN);
     joint_take_proposals(&a->joint, NULL);
     actor_make_matrices(&a->actor, &a->joint);

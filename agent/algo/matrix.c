@@ -88,13 +88,18 @@ int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent)
                                  .width = m->all->agents[agent].obs});
 }
 
-int64_t matrix_add_action(struct matrix *m, size_t agent)
+int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column)
 {
     return add(m, (struct block){.source = FROM_LOG,
                                  .turn = TURN_ACTION,
                                  .agent = agent,
-                                 .name = "action",
+                                 .name = column,
                                  .width = m->all->agents[agent].width});
+}
+
+int64_t matrix_add_action(struct matrix *m, size_t agent)
+{
+    return matrix_add_actions_in(m, agent, "action");
 }
 
 int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name)
@@ -186,6 +191,11 @@ void matrices_done(struct matrices *all)
     *all = (struct matrices){0};
 }
 
+static const char *agent_name(const struct matrices *all, size_t agent)
+{
+    return agent == MATRIX_ALL ? NULL : all->agents[agent].name;
+}
+
 void matrices_reads(struct matrices *all, struct reads *r)
 {
     for (size_t i = 0; i < all->n; i++) {
@@ -193,7 +203,7 @@ void matrices_reads(struct matrices *all, struct reads *r)
 
         for (size_t k = 0; k < m->n; k++)
             if (m->blocks[k].source == FROM_LOG)
-                reads_add(r, all->agents[m->blocks[k].agent].name, m->blocks[k].name,
+                reads_add(r, agent_name(all, m->blocks[k].agent), m->blocks[k].name,
                           m->blocks[k].width, &m->columns[k]);
         if (m->is_mask)
             reads_add_mask(r, &all->agents[all->self],
@@ -203,26 +213,31 @@ void matrices_reads(struct matrices *all, struct reads *r)
 
 /* ---- gathering ---- */
 
-void matrices_begin(struct matrices *all, uint64_t update, const uint64_t *rows, size_t n)
+static int is_same(const struct matrices *all, const struct gathering *g)
 {
-    const int is_same = all->generation > 0 && all->update == update &&
-                        all->n_rows == n &&
-                        memcmp(all->rows, rows, n * sizeof(*rows)) == 0;
+    return all->generation > 0 && all->draw == g->draw && all->symmetry == g->symmetry &&
+           all->n_rows == g->n &&
+           memcmp(all->rows, g->rows, g->n * sizeof(*g->rows)) == 0;
+}
 
-    for (size_t i = 0; is_same && i < all->n; i++)
-        for (size_t k = 0; k < all->list[i]->n; k++)
-            if (all->list[i]->blocks[k].source >= FROM_OUTPUT)
-                matrix_spoil(all->list[i]);
-    if (is_same)
+void matrices_begin(struct matrices *all, const struct gathering *g)
+{
+    if (is_same(all, g)) {
+        for (size_t i = 0; i < all->n; i++)
+            for (size_t k = 0; k < all->list[i]->n; k++)
+                if (all->list[i]->blocks[k].source >= FROM_OUTPUT)
+                    matrix_spoil(all->list[i]);
         return;
-    all->generation++;
-    all->update = update;
-    if (n > all->room) {
-        all->rows = xreallocarray(all->rows, n, sizeof(*rows));
-        all->room = n;
     }
-    memcpy(all->rows, rows, n * sizeof(*rows));
-    all->n_rows = n;
+    all->generation++;
+    all->draw = g->draw;
+    all->symmetry = g->symmetry;
+    if (g->n > all->room) {
+        all->rows = xreallocarray(all->rows, g->n, sizeof(*g->rows));
+        all->room = g->n;
+    }
+    memcpy(all->rows, g->rows, g->n * sizeof(*g->rows));
+    all->n_rows = g->n;
 }
 
 void matrix_spoil(struct matrix *m)
@@ -291,20 +306,18 @@ float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
     return x;
 }
 
-static void gather_masks(struct matrix *m, const struct stage_args *args,
-                         const uint64_t *rows, size_t n, float *x)
+static void gather_masks(struct matrix *m, const struct gathering *g, float *x)
 {
     const size_t width = (size_t)m->all->agents[m->all->self].width;
-    uint8_t *allowed = room_for_bytes(m, n * width);
+    uint8_t *allowed = room_for_bytes(m, g->n * width);
 
-    store_view_gather_bytes(args->store, m->mask_column, rows, n, allowed);
-    symmetry_mask(args->symmetry, m->all->self, n, allowed);
-    open_choices(m, allowed, n, x);
+    store_view_gather_bytes(g->args->store, m->mask_column, g->rows, g->n, allowed);
+    symmetry_mask(g->symmetry, m->all->self, g->n, allowed);
+    open_choices(m, allowed, g->n, x);
 }
 
 /* Gathers the blocks from the log that begin at block k; returns how many they are. */
-static size_t gather_log(struct matrix *m, size_t k, const struct stage_args *args,
-                         const uint64_t *rows, size_t n, float *x)
+static size_t gather_log(struct matrix *m, size_t k, const struct gathering *g, float *x)
 {
     size_t end = k + 1;
 
@@ -312,25 +325,27 @@ static size_t gather_log(struct matrix *m, size_t k, const struct stage_args *ar
         end++;
     x += m->blocks[k].first;
     if (end == k + 1)
-        store_view_gather(args->store, m->columns[k], rows, n, x, (size_t)m->width);
+        store_view_gather(g->args->store, m->columns[k], g->rows, g->n, x,
+                          (size_t)m->width);
     else
-        store_view_gather_joined(args->store, m->columns + k, end - k, rows, n, x,
-                                 (size_t)m->width);
+        store_view_gather_joined(g->args->store, m->columns + k, end - k, g->rows, g->n,
+                                 x, (size_t)m->width);
     return end - k;
 }
 
-static int copy_output(struct matrix *m, const struct block *b,
-                       const struct stage_args *args, size_t n, int64_t group, float *x,
-                       struct err *err)
+static int copy_output(struct matrix *m, const struct block *b, const struct gathering *g,
+                       float *x, struct err *err)
 {
     const size_t bytes = (size_t)b->width * sizeof(float);
     const float *output;
-    const int rc = rows_input(args, m->all->agents[b->agent].name, b->name, b->width,
-                              group, &output, err);
+    const int rc = rows_input(g->args, m->all->agents[b->agent].name, b->name, b->width,
+                              g->group, &output, err);
 
-    if (rc == 0)
-        copy_rows(x + b->first, (size_t)m->width * sizeof(float), output, bytes, n,
-                  bytes);
+    x += b->first;
+    if (rc == 0 && g->place == NULL)
+        copy_rows(x, (size_t)m->width * sizeof(float), output, bytes, g->n, bytes);
+    for (size_t i = 0; rc == 0 && g->place != NULL && i < g->n; i++)
+        memcpy(x + (int64_t)i * m->width, output + g->place[i] * b->width, bytes);
     return rc;
 }
 
@@ -343,8 +358,7 @@ static void copy_matrix(struct matrix *m, const struct block *b, size_t n, float
               n, bytes);
 }
 
-static int gather(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
-                  size_t n, int64_t group, float *x, struct err *err)
+static int gather(struct matrix *m, const struct gathering *g, float *x, struct err *err)
 {
     int rc = 0;
 
@@ -352,47 +366,52 @@ static int gather(struct matrix *m, const struct stage_args *args, const uint64_
         const struct block *b = &m->blocks[k];
 
         if (b->source == FROM_LOG) {
-            k += gather_log(m, k, args, rows, n, x);
+            k += gather_log(m, k, g, x);
             continue;
         }
         if (b->source == FROM_ID)
-            agent_id_put(&b->id, x + b->first, (int64_t)n, m->width);
+            agent_id_put(&b->id, x + b->first, (int64_t)g->n, m->width);
         else if (b->source == FROM_MATRIX)
-            copy_matrix(m, b, n, x);
+            copy_matrix(m, b, g->n, x);
         else
-            rc = copy_output(m, b, args, n, group, x, err);
+            rc = copy_output(m, b, g, x, err);
         k++;
     }
-    for (size_t k = 0; rc == 0 && args->symmetry != NULL && k < m->n; k++) {
+    for (size_t k = 0; rc == 0 && g->symmetry != NULL && k < m->n; k++) {
         const struct block *b = &m->blocks[k];
 
         if (b->turn == TURN_OBS)
-            symmetry_obs(args->symmetry, b->agent, n, x + b->first, (size_t)m->width);
+            symmetry_obs(g->symmetry, b->agent, g->n, x + b->first, (size_t)m->width);
         else if (b->turn == TURN_ACTION)
-            symmetry_action(args->symmetry, b->agent, n, x + b->first, (size_t)m->width);
+            symmetry_action(g->symmetry, b->agent, g->n, x + b->first, (size_t)m->width);
     }
     return rc;
 }
 
-int matrix_take(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
-                size_t n, int64_t group, float **ret, struct err *err)
+/* Its owner fills it. */
+static int is_plain(const struct matrix *m)
+{
+    return m->n == 0 && !m->is_mask && m->action == NULL;
+}
+
+int matrix_take(struct matrix *m, const struct gathering *g, float **ret, struct err *err)
 {
     float *x, *action;
     int rc = 0;
 
     *ret = m->memory->data;
-    if (m->memory->holder == m && (m->generation == m->all->generation ||
-                                   (m->n == 0 && !m->is_mask && m->action == NULL)))
+    if (m->memory->holder == m && (m->generation == m->all->generation || is_plain(m)))
         return 0;
-    x = *ret = matrix_room(m, n, err);
+    x = *ret = matrix_room(m, g->n, err);
     if (x == NULL)
         return ERR_NOMEM;
     if (m->is_mask)
-        gather_masks(m, args, rows, n, x);
+        gather_masks(m, g, x);
     else if (m->action == NULL)
-        rc = gather(m, args, rows, n, group, x, err);
-    else if ((rc = matrix_take(m->action, args, rows, n, group, &action, err)) == 0)
-        choices_one_hot(&m->all->agents[m->all->self], action, (int64_t)n, m->choices, x);
+        rc = gather(m, g, x, err);
+    else if ((rc = matrix_take(m->action, g, &action, err)) == 0)
+        choices_one_hot(&m->all->agents[m->all->self], action, (int64_t)g->n, m->choices,
+                        x);
     m->generation = rc == 0 ? m->all->generation : 0;
     return rc;
 }

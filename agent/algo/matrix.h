@@ -32,18 +32,29 @@ struct matrices {
     struct matrix **list;
     size_t n;
     /* What the newest batch is about: matrices that were gathered at this `generation` hold
-     * its rows. */
-    uint64_t generation, update;
+     * its rows, as they were shown at `draw`. */
+    uint64_t generation, draw;
+    struct symmetry *symmetry;
     uint64_t *rows;
     size_t n_rows, room;
+};
+
+/* The rows of a batch. */
+struct gathering {
+    const struct stage_args *args;
+    struct symmetry *symmetry; /* that they are shown under; NULL: as stored */
+    uint64_t draw;             /* the counter of its draw */
+    const uint64_t *rows;      /* [n] of the log */
+    size_t n;
+    const uint32_t *place; /* [n] of each row among the request's; NULL: in their order */
+    int64_t group;         /* whose part of outputs is meant */
 };
 void matrices_done(struct matrices *all);
 /* Declares the columns that are gathered. */
 void matrices_reads(struct matrices *all, struct reads *r);
 /* A batch with these rows begins: what was gathered for others, or was sent with another
  * request, is no longer used. */
-void matrices_begin(struct matrices *all, uint64_t update, const uint64_t *rows,
-                    size_t n);
+void matrices_begin(struct matrices *all, const struct gathering *g);
 
 /* Blocks are added to it; or, with a width, its owner fills it with numbers of its own. */
 struct matrix *matrix_new(struct matrices *all, int64_t width);
@@ -51,7 +62,10 @@ int64_t matrix_width(const struct matrix *m);
 /* Each of these returns the block's first column. */
 int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent);
 int64_t matrix_add_action(struct matrix *m, size_t agent);
-/* agent's column of one number, such as "reward"; not turned. */
+/* A column of that name which agents add to the log, of numbers like their actions. */
+int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column);
+/* A column of one number, such as "reward"; not turned. agent MATRIX_ALL: of no agent. */
+#define MATRIX_ALL SIZE_MAX
 int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name);
 int64_t matrix_add_id(struct matrix *m, const struct agent_id *id);
 /* An output of an earlier stage. is_action: it is turned if the agent that sent it saw the rows
@@ -76,9 +90,9 @@ float *matrix_room(struct matrix *m, size_t n, struct err *err);
 /* Fills a matrix of masks with those of a request to act, (n, U) or NULL; NULL: no memory. */
 float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
                         struct err *err);
-/* The numbers themselves: gathers what is not there. rows: of the log; group: of outputs. */
-int matrix_take(struct matrix *m, const struct stage_args *args, const uint64_t *rows,
-                size_t n, int64_t group, float **ret, struct err *err);
+/* The numbers themselves: gathers what is not there. */
+int matrix_take(struct matrix *m, const struct gathering *g, float **ret,
+                struct err *err);
 /* Its owner has changed the numbers: they are gathered anew when they are next taken. */
 void matrix_spoil(struct matrix *m);
 

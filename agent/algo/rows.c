@@ -30,6 +30,16 @@ int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct e
     return check(args, args->length >= 1, "episodes", n_agents, err);
 }
 
+int rows_check_window(const struct stage_args *args, int64_t minibatches, struct err *err)
+{
+    if (args->groups != 1 || args->store == NULL ||
+        args->batch * args->length < minibatches)
+        return err_set(err, ERR_ARG,
+                       "stage %s: a window of rows expected, a row for each minibatch",
+                       args->stage->name);
+    return 0;
+}
+
 int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
                         struct err *err)
 {
@@ -83,7 +93,8 @@ int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
                int64_t width, int64_t group, const float **ret, struct err *err)
 {
-    const struct shape want = SHAPE(args->groups, args->batch, width);
+    const int64_t rows = args->batch * args->length;
+    const struct shape want = SHAPE(args->groups, rows, width);
     const struct tensor *t = args->input(args->input_ctx, agent, name);
 
     if (t == NULL)
@@ -91,7 +102,7 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
     if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
         return err_set(err, ERR_SHAPE, "input %s/%s is %s, %s expected", agent, name,
                        shape_text(&t->shape), shape_text(&want));
-    *ret = tensor_f32(t) + group * args->batch * width;
+    *ret = tensor_f32(t) + group * rows * width;
     return 0;
 }
 

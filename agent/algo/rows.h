@@ -11,6 +11,9 @@
  * n_agents. ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err);
+/* The same for a window, one group of at least so many rows. */
+int rows_check_window(const struct stage_args *args, int64_t minibatches,
+                      struct err *err);
 /* For algorithms that read each other's proposals: refuses a learner without symmetry
  * beside one with it, since proposals for turned rows do not fit a critic that sees the
  * rows as stored. ERR_CONFIG. */

@@ -431,7 +431,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         free(a);
         return rc;
     }
-    kit_init(&a->kit, args, &plans[args->ops->variant]);
+    kit_init(&a->kit, args, &plans[args->ops->variant], 0);
     seen_init(&a->seen, args, is_alone || args->config->critic.input == CRITIC_OWN);
     soft_policy_make_matrices(&a->policy, &a->kit, &a->seen);
     make_matrices(a, !is_alone);
