@@ -344,6 +344,11 @@ float *batch_room(struct batch *b, struct matrix *m)
     return ret;
 }
 
+const uint8_t *batch_masks(const struct batch *b, const struct matrix *m)
+{
+    return b->rc == 0 && m != NULL ? matrix_masks(m) : NULL;
+}
+
 void batch_put_masks(struct batch *b, struct matrix *m, const uint8_t *allowed)
 {
     if (b->rc == 0 && matrix_put_masks(m, allowed, (size_t)b->n, b->err) == NULL)
@@ -477,6 +482,11 @@ void batch_step_quietly(struct batch *b, size_t first, size_t n)
                             b->fetched.value, b->args, k->divisor, b->err);
     if (rc < 0)
         batch_fail(b, rc);
+}
+
+void batch_forget(struct batch *b)
+{
+    begin_runs(b);
 }
 
 void batch_report_rates(struct batch *b, size_t first, size_t n)

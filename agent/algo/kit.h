@@ -215,6 +215,10 @@ float *batch_room(struct batch *b, struct matrix *m);
 /* Fills a matrix of masks with those of a request to act. */
 void batch_put_masks(struct batch *b, struct matrix *m, const uint8_t *allowed);
 
+/* The masks (n, U) that a matrix of them was made of, as the log has them; NULL: there is no such
+ * matrix. After batch_take. */
+const uint8_t *batch_masks(const struct batch *b, const struct matrix *m);
+
 /* What the next run is fed, and what it fetches. The last of these makes the run, which
  * forgets them. */
 void batch_feed(struct batch *b, struct output x, struct matrix *m);
@@ -234,13 +238,13 @@ void batch_run(struct batch *b);
 void batch_step(struct batch *b, size_t first, size_t n);
 /* Reports a number that was computed otherwise. */
 void batch_show(struct batch *b, const char *name, double value);
-/* The same with what is reported left to the caller, in b->fetched; ps: on its own. */
+/* The same with what is reported left to the caller, in b->fetched, until batch_forget. */
 void batch_step_quietly(struct batch *b, size_t first, size_t n);
+void batch_forget(struct batch *b);
 void batch_report_rates(struct batch *b, size_t first, size_t n);
 /* Members of a group: take over the values of these steps. */
 void batch_assign(struct batch *b, size_t first, size_t n);
-/* Moves the targets: by polyak, or where target_every says so, copies them after each of so many
- * updates. */
+/* Moves the targets by polyak, or makes them equal. */
 void batch_update_targets(struct batch *b);
 void batch_copy_targets(struct batch *b);
 

@@ -306,6 +306,11 @@ float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
     return x;
 }
 
+const uint8_t *matrix_masks(const struct matrix *m)
+{
+    return m->bytes;
+}
+
 static void gather_masks(struct matrix *m, const struct gathering *g, float *x)
 {
     const size_t width = (size_t)m->all->agents[m->all->self].width;

@@ -90,6 +90,8 @@ float *matrix_room(struct matrix *m, size_t n, struct err *err);
 /* Fills a matrix of masks with those of a request to act, (n, U) or NULL; NULL: no memory. */
 float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,
                         struct err *err);
+/* The masks that it was gathered from, (n, U). */
+const uint8_t *matrix_masks(const struct matrix *m);
 /* The numbers themselves: gathers what is not there. */
 int matrix_take(struct matrix *m, const struct gathering *g, float **ret,
                 struct err *err);

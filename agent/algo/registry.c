@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-extern const struct algo_ops critic_ops;           /* critic.c */
-extern const struct algo_ops hosted_ops;           /* hosted.c */
-extern const struct algo_ops iql_ops;              /* iql.c */
-extern const struct algo_ops ddpg_ops, maddpg_ops; /* maddpg.c */
-extern const struct algo_ops matd3_ops;            /* matd3.c */
-/* policy_gradient.c */
-extern const struct algo_ops coma_ops, happo_ops, ia2c_ops, ippo_ops, maa2c_ops,
-    mappo_ops;
-extern const struct algo_ops iql_episodes_ops, vdn_ops, qmix_ops; /* q_learner.c */
+extern const struct algo_ops critic_ops;                               /* critic.c */
+extern const struct algo_ops hosted_ops;                               /* hosted.c */
+extern const struct algo_ops iql_ops;                                  /* iql.c */
+extern const struct algo_ops ddpg_ops, maddpg_ops;                     /* maddpg.c */
+extern const struct algo_ops matd3_ops;                                /* matd3.c */
+extern const struct algo_ops coma_ops;                                 /* coma.c */
+extern const struct algo_ops happo_ops;                                /* happo.c */
+extern const struct algo_ops ia2c_ops, ippo_ops, maa2c_ops, mappo_ops; /* ppo.c */
+extern const struct algo_ops iql_episodes_ops, vdn_ops, qmix_ops;      /* q_learner.c */
 /* fixed.c */
 extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops, random_ops;
 extern const struct algo_ops isac_ops, masac_ops; /* sac.c */

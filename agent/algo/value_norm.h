@@ -2,7 +2,7 @@
  * learns numbers of about the same size whatever the rewards are.
  *
  * Source   van Hasselt et al. 2016, "Learning values across many orders of magnitude"
- *          (PopArt); the running form of Yu et al. 2022 (policy_gradient.h):
+ *          (PopArt); the running form of Yu et al. 2022 (on_policy.h):
  *            m1 = b m1 + (1 - b) mean of G,  m2 = b m2 + (1 - b) mean of G^2,
  *            d = b d + (1 - b),  b = 0.99999
  *            mean = m1 / max(d, 1e-5),  variance = max(m2 / max(d, 1e-5) - mean^2, 0.01)

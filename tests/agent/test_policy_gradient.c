@@ -1,4 +1,4 @@
-/* ia2c, ippo, maa2c, mappo, happo and coma against the formulas of policy_gradient.h,
+/* ia2c, ippo, maa2c, mappo, happo and coma against the formulas of on_policy.h,
  * written out here in double precision: gradients by finite differences, steps of plain
  * gradient descent. */
 #include "common/mem/xmalloc.h"
@@ -215,10 +215,22 @@ static const struct tensor *find_input(void *ctx, const char *agent, const char 
     return &found;
 }
 
-static void run_stage(struct team *t, const struct stage *stage, size_t member,
+/* The member's own stage of that name. */
+static const struct stage *stage_of_member(const struct member *m, const char *name)
+{
+    size_t n;
+    const struct stage *s = m->ops->stages(m->algo, &n);
+
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return s;
+}
+
+static void run_stage(struct team *t, const struct stage *of_first, size_t member,
                       uint64_t update, uint64_t repeat, struct stage_result *ret)
 {
     struct member *m = &t->members[member];
+    const struct stage *stage = stage_of_member(m, of_first->name);
     uint64_t rows[ROWS];
     const struct stage_args args = {
         .stage = stage,

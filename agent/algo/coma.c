@@ -1,0 +1,260 @@
+/* coma.c - actor-critic that compares each action with what else the agent might have done.
+ *
+ * Source   Foerster et al. 2018, "Counterfactual multi-agent policy gradients".
+ *
+ * propose  a drawn action of each agent at the next observation of every row where an episode,
+ *          the window or an agent's presence ends; 0 in other rows
+ * learn    or `prepare` and what follows (on_policy.h). The critic has one value for each of the
+ *          C combinations of the agent's choices, Q(s, u of others, .); V in C is that of the
+ *          action u taken. A differs:
+ *          advantage   Q(u) - sum over c of pi(c) Q(c), of the networks before C
+ *          returns     targets.h, of lambda, or if that is 0, of n_step; v(t) = Q'(u(t+1)), Q'
+ *                      the target critic; where an episode or the window ends, at the row's
+ *                      next observation and the actions proposed there
+ *          D           t = v after each target_every-th update, or by polyak
+ */
+#include "agent/algo/choices.h"
+#include "agent/algo/on_policy.h"
+#include "agent/algo/targets.h"
+#include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct algo {
+    struct on_policy on;
+    struct matrix **alive_of;              /* [n_agents] (n) */
+    struct matrix *cuts;                   /* (n) */
+    struct matrix *proposal, *draw, *all;  /* (ends, U), (ends, U), (n, U) */
+    struct matrix *values, *probabilities; /* (n, C), (n, U) */
+};
+
+/* ---- propose ---- */
+
+/* Lists the rows for which a critic, whichever agent's it is, may look up proposals: those
+ * where the episode, the window or an agent's presence ends. */
+static int64_t list_ends(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = &a->on;
+    struct window w = {.copies = b->args->batch, .steps = b->args->length, .n = b->n};
+    const float *truncated = batch_take(b, p->truncated);
+    float *terminated = batch_room(b, p->end_value); /* none is */
+
+    w.first = batch_take(b, p->first);
+    w.cut = batch_room(b, a->cuts);
+    if (b->rc < 0)
+        return 0;
+    memcpy(w.cut, truncated, (size_t)w.n * sizeof(*w.cut));
+    memset(terminated, 0, (size_t)w.n * sizeof(*terminated));
+    for (size_t j = 0; b->rc == 0 && j < p->kit.n_agents; j++) {
+        const float *alive = batch_take(b, a->alive_of[j]);
+
+        if (alive != NULL)
+            on_policy_find_cuts(&w, alive, terminated);
+    }
+    return b->rc == 0 ? on_policy_list_cuts(p, w.cut, w.n) : 0;
+}
+
+static void propose(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = &a->on;
+    const int64_t n = b->n, width = p->kit.self->width, ends = list_ends(a, b);
+    float *draw, *actions, *all;
+
+    if (b->rc < 0)
+        return;
+    batch_select(b, p->ends, p->rows, ends, 0, b->args->update);
+    sampled_policy_feed(&p->policy, b, NEXT);
+    batch_fetch(b, p->policy.scores, a->proposal);
+    batch_run(b);
+    draw = batch_room(b, a->draw);
+    actions = batch_take(b, a->proposal);
+    for (int64_t k = 0; k < b->n; k++)
+        rng_uniform_f32(b->args->key, b->args->counter, (uint64_t)(p->ends[k] * width),
+                        draw + k * width, (size_t)width);
+    if (b->rc == 0) {
+        sampled_policy_add_noise(actions, draw, (size_t)(ends * width));
+        sampled_policy_choose(&p->policy, draw, batch_masks(b, p->policy.open_next),
+                              actions, (size_t)ends, NULL);
+    }
+    batch_leave_out_absent(b, a->proposal);
+    on_policy_select_all(b);
+    all = batch_room(b, a->all);
+    if (b->rc < 0)
+        return;
+    memset(all, 0, (size_t)(n * width) * sizeof(*all));
+    for (int64_t k = 0; k < ends; k++)
+        memcpy(all + p->ends[k] * width, actions + k * width,
+               (size_t)width * sizeof(*all));
+    stage_output(b->ret, "action", tensor_view(DT_FLOAT, SHAPE(1, n, width), all));
+}
+
+/* ---- A ---- */
+
+/* The probability of a combination of choices, from those of each head's choices. */
+static double probability(const struct space *space, const float *p, int64_t choice)
+{
+    const int last = space->n_heads - 1;
+    double product = 1;
+
+    for (int h = 0; h < last; h++) {
+        product *= (double)p[choice % space->heads[h]];
+        choice /= space->heads[h];
+        p += space->heads[h];
+    }
+    return product * (double)p[choice];
+}
+
+static void find_values(struct on_policy *p, struct batch *b, const struct window *w,
+                        const struct on_policy_kept *kept)
+{
+    struct algo *a = (struct algo *)(void *)p;
+    const struct space *self = p->kit.self;
+    const int64_t n = b->n, width = self->width;
+    const float *values, *probabilities, *actions;
+
+    sampled_policy_feed(&p->policy, b, NOW);
+    batch_feed(b, p->state, p->now);
+    batch_feed(b, p->choice, p->chosen);
+    batch_fetch(b, p->values, a->values);
+    batch_fetch(b, p->policy.probabilities, a->probabilities);
+    batch_fetch_data(b, p->target_value, w->target_value, 1);
+    batch_run(b);
+    values = batch_take(b, a->values);
+    probabilities = batch_take(b, a->probabilities);
+    actions = batch_take(b, p->policy.taken);
+    for (int64_t i = 0; b->rc == 0 && i < n; i++) {
+        const float *value = values + i * p->choices;
+        double baseline = 0;
+
+        for (int64_t k = 0; k < p->choices; k++)
+            baseline +=
+                probability(self, probabilities + i * width, k) * (double)value[k];
+        kept->value[i] = value[choice_of_action(self, actions + i * width)];
+        kept->advantage[i] = (float)((double)kept->value[i] - baseline);
+    }
+}
+
+static void find_returns(struct on_policy *p, struct batch *b, const struct window *w,
+                         const struct on_policy_kept *kept,
+                         const struct value_scale *scale)
+{
+    const struct target_rows rows = {.batch = w->copies,
+                                     .length = w->steps,
+                                     .reward = w->reward,
+                                     .terminated = w->terminated,
+                                     .truncated = w->cut,
+                                     .value = w->next_value,
+                                     .discount = p->kit.discount->value};
+    const int64_t n_step = p->kit.settings->n_step;
+
+    if (p->lambda->value > 0)
+        targets_lambda(&rows, p->lambda->value, kept->returns);
+    else
+        targets_n_step(&rows, n_step > 0 ? n_step : 1, kept->returns);
+    for (int64_t i = 0; i < w->n; i++)
+        kept->advantage[i] = (float)((double)kept->advantage[i] * scale->deviation);
+}
+
+static const struct stage_of alone[] = {
+    {"propose", propose},
+    {"learn", on_policy_learn, .writes = 1, .reads = {"propose/action"}}};
+static const struct stage_of shared[] = {
+    {"propose", propose},
+    {"prepare", on_policy_prepare, .writes = 1, .reads = {"propose/action"}},
+    ON_POLICY_SHARED_STAGES};
+static const struct kit_plan alone_plan = {alone, 2, .rows = ROWS_WINDOW},
+                             shared_plan = {shared, 7, .rows = ROWS_WINDOW};
+
+/* ---- building ---- */
+
+static void coma_free(struct algo *a)
+{
+    if (a == NULL)
+        return;
+    on_policy_done(&a->on);
+    free(a->alive_of);
+    free(a);
+}
+
+static void make_matrices(struct algo *a)
+{
+    struct kit *k = &a->on.kit;
+    const int64_t width = k->self->width;
+
+    a->alive_of = xcalloc(k->n_agents, sizeof(struct matrix *));
+    for (size_t j = 0; j < k->n_agents; j++) {
+        a->alive_of[j] = matrix_new(&k->matrices, 0);
+        (void)matrix_add_column(a->alive_of[j], j, "alive");
+    }
+    if (a->on.policy.masked)
+        a->on.policy.open_next = matrix_of_masks(&k->matrices, NEXT, 0);
+    a->cuts = matrix_new(&k->matrices, 1);
+    a->proposal = matrix_new(&k->matrices, width);
+    a->draw = matrix_new(&k->matrices, width);
+    a->all = matrix_new(&k->matrices, width);
+    a->values = matrix_new(&k->matrices, a->on.choices);
+    a->probabilities = matrix_new(&k->matrices, width);
+}
+
+static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    const struct kit_plan *plan = args->share == NULL ? &alone_plan : &shared_plan;
+    struct algo *a = xcalloc(1, sizeof(*a));
+    int rc =
+        on_policy_init(&a->on, args, plan, 1,
+                       choices_only(self) ? choices_count(self, CHOICES_MAX) : 0, 0, err);
+
+    if (rc == 0 && a->on.choices == 0)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                        "%s needs discrete actions, of at most %d combinations",
+                        args->config->algorithm, CHOICES_MAX);
+    if (rc == 0) {
+        a->on.find_values = find_values;
+        a->on.find_returns = find_returns;
+        make_matrices(a);
+        rc = on_policy_build_graph(&a->on, err);
+    }
+    if (rc == 0)
+        *ret = a;
+    else
+        coma_free(a);
+    return rc;
+}
+
+/* ---- description ---- */
+
+/* Its targets and target network take the place of generalised advantages. */
+static const char *const settings[] = {ON_POLICY_SETTINGS, "lambda", "target_every",
+                                       NULL};
+
+/* Foerster et al. 2018; EPyMARL's values where the paper gives none. */
+static const struct algorithm_default coma_defaults[] = {
+    {"discount", "0.99"},
+    {"clip_norm", "10"},
+    {"optimizer.learning_rate", "0.0005"},
+    {"settings.lambda", "0.8"},
+    {"settings.target_every", "200"},
+    ON_POLICY_PLAIN_STEP,
+    {NULL},
+};
+
+static const struct algo_about about = {
+    .info = {.summary =
+                 "actor-critic that compares each action with what else the agent might "
+                 "have done",
+             .use = "cooperation with one reward and discrete actions, where it matters "
+                    "whose action it was",
+             .stages = "propose(all) > learn(all, writes)",
+             .source =
+                 "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
+             .defaults = coma_defaults,
+             .scalars = on_policy_scalars,
+             .rows = ROWS_WINDOW,
+             .team_reward = 1,
+             .shares = 1},
+    .settings = settings};
+
+const struct algo_ops coma_ops = {ON_POLICY_OPS("coma", about, 0, build, coma_free)};

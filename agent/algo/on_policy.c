@@ -1,0 +1,697 @@
+#include "agent/algo/on_policy.h"
+
+#include "agent/algo/choices.h"
+#include "agent/algo/rows.h"
+#include "agent/graph/arithmetic.h"
+#include "agent/nn/policy.h"
+#include "common/mem/xmalloc.h"
+#include "common/numerics/elementary.h"
+#include "common/rng/rng.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- building ---- */
+
+static int check_share(const struct algo_args *args, int keeps, struct err *err)
+{
+    if (args->share != NULL && args->settings->value_norm == VALUE_NORM_POPART)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
+            "popart changes weights that a ps has; expected running or none "
+            "where parameters are shared");
+    if (keeps && args->window_rows < 1)
+        return err_set(err, ERR_ARG, "the size of a window of rows is not known");
+    return 0;
+}
+
+static int check(const struct algo_args *args, struct err *err)
+{
+    const struct space *self = &args->agents[args->self];
+    int rc = check_optimizers(args->config, err);
+
+    if (rc == 0)
+        rc = check_agent_id(args->settings, err);
+    if (rc < 0 || choices_only(self))
+        return rc;
+    if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s needs discrete actions, or continuous ones with bounds",
+                          args->config->algorithm);
+    return 0;
+}
+
+/* Lists the agents whose observations the critic sees: the own one, its team's, the
+ * others'. A ps, which sees none, builds the same shapes as its first member. */
+static void see(struct on_policy *p, int joint)
+{
+    const struct kit *k = &p->kit;
+    const size_t self =
+        k->index < k->n_agents ? k->index : share_group(k->share)->members[0];
+
+    p->seen = xcalloc(k->n_agents, sizeof(*p->seen));
+    p->seen[p->n_seen++] = self;
+    for (int mates = 1; joint && mates >= 0; mates--)
+        for (size_t i = 0; i < k->n_agents; i++)
+            if (i != self && (strcmp(k->agents[i].team, k->self->team) == 0) == mates)
+                p->seen[p->n_seen++] = i;
+}
+
+/* What the critic sees, at a row or after it. */
+static struct matrix *state_of(struct on_policy *p, enum when when)
+{
+    struct matrix *m = matrix_new(&p->kit.matrices, 0);
+
+    for (size_t j = 0; j < p->n_seen; j++)
+        (void)matrix_add_obs(m, when, p->seen[j]);
+    for (size_t j = 1; p->choices > 0 && j < p->n_seen; j++) {
+        const size_t agent = p->seen[j];
+
+        if (when == NOW)
+            (void)matrix_add_action(m, agent);
+        else
+            (void)matrix_add_output(m, agent, "action", p->kit.agents[agent].width, 0);
+    }
+    (void)matrix_add_id(m, &p->policy.id);
+    return m;
+}
+
+static void make_matrices(struct on_policy *p)
+{
+    struct matrices *all = &p->kit.matrices;
+    struct matrix **const computed[] = {
+        &p->scaled_value,    &p->next_value,    &p->target_values, &p->end_value,
+        &p->batch_advantage, &p->batch_returns, &p->batch_value,   &p->now_log_prob,
+    };
+    struct matrix *proposed;
+
+    p->now = state_of(p, NOW);
+    p->next = state_of(p, NEXT);
+    if (p->choices > 0) {
+        proposed = matrix_new(all, 0);
+        (void)matrix_add_output(proposed, p->seen[0], "action", p->kit.self->width, 0);
+        p->chosen = matrix_of_choices(all, p->policy.taken, (int32_t)p->choices);
+        p->next_chosen = matrix_of_choices(all, proposed, (int32_t)p->choices);
+    }
+    p->first = matrix_new(all, 0);
+    p->truncated = matrix_new(all, 0);
+    p->log_prob = matrix_new(all, 0);
+    (void)matrix_add_column(p->first, MATRIX_ALL, "first");
+    (void)matrix_add_column(p->truncated, MATRIX_ALL, "truncated");
+    (void)matrix_add_column(p->log_prob, p->kit.index, "log_prob");
+    for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]); i++)
+        *computed[i] = matrix_new(all, 1);
+    p->kept_room = matrix_new(all, 3);
+}
+
+int on_policy_init(struct on_policy *p, const struct algo_args *args,
+                   const struct kit_plan *plan, int joint, int64_t choices, int keeps,
+                   struct err *err)
+{
+    int rc = check(args, err);
+
+    if (rc == 0)
+        rc = check_share(args, keeps || args->share != NULL, err);
+    if (rc < 0)
+        return rc;
+    kit_init(&p->kit, args, plan, args->settings->epochs * args->settings->minibatches);
+    p->window_rows = args->window_rows;
+    p->keeps = keeps || args->share != NULL;
+    p->choices = choices;
+    sampled_policy_init(&p->policy, &p->kit, args);
+    see(p, joint && args->config->critic.input == CRITIC_ALL);
+    make_matrices(p);
+    return 0;
+}
+
+void on_policy_done(struct on_policy *p)
+{
+    free(p->seen);
+    free(p->order);
+    free(p->ends);
+    free(p->rows);
+    kit_done(&p->kit);
+}
+
+/* ---- the graph ---- */
+
+static void make_placeholders(struct on_policy *p)
+{
+    struct kit *k = &p->kit;
+    const int64_t width = k->self->width;
+
+    p->policy.observation = kit_placeholder(k, p->policy.input, "observation");
+    p->state = kit_placeholder(k, matrix_width(p->now), "state");
+    p->policy.action = kit_placeholder(k, width, "action");
+    if (p->policy.masked)
+        p->policy.allowed = kit_placeholder(k, width, "allowed");
+    if (p->choices > 0)
+        p->choice = kit_placeholder(k, p->choices, "choice");
+    if (!kit_learns(k))
+        return;
+    p->old_log_prob = kit_placeholder(k, 1, "old_log_prob");
+    p->advantage = kit_placeholder(k, 1, "advantage");
+    p->returns = kit_placeholder(k, 1, "return");
+    p->old_value = kit_placeholder(k, 1, "old_value");
+    p->weight = kit_placeholder(k, 1, "row_weight");
+}
+
+static void make_lives(struct on_policy *p)
+{
+    struct kit *k = &p->kit;
+    const struct algorithm_settings *set = k->settings;
+    const struct agent_config *c = k->config;
+    struct graph *g = k->graph;
+
+    if (kit_makes_steps(k)) {
+        p->actor_rate = kit_add_live(k, (struct live){0});
+        p->critic_rate = kit_add_live(k, (struct live){0});
+        live_rates(g, c, p->actor_rate, p->critic_rate);
+        k->clip_norm = kit_add_live(
+            k, live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm"));
+    }
+    if (!kit_learns(k))
+        return;
+    k->polyak = kit_add_live(k, live_fed(g, "polyak", c->polyak, 0, "polyak"));
+    k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
+    p->lambda =
+        kit_add_live(k, p->choices > 0 ? live_new(g, "settings.lambda", set->lambda)
+                                       : live_new(g, "settings.gae", set->gae));
+    p->clip_ratio = kit_add_live(k, live_fed(g, "settings.clip_ratio", set->clip_ratio,
+                                             LIVE_NO_CLIP_NORM, "clip_ratio"));
+    p->entropy_weight =
+        kit_add_live(k, live_schedule(g, "settings.entropy", &set->entropy));
+    live_constant(g, p->entropy_weight, set->entropy.from, 0, "entropy_weight");
+}
+
+static struct output clip(struct graph *g, struct output x, struct output low,
+                          struct output high)
+{
+    return minimum(g, maximum(g, x, low), high);
+}
+
+static struct output weighted(struct on_policy *p, struct output x, const char *name)
+{
+    return sum_of(p->kit.graph, mul(p->kit.graph, p->weight, x), name);
+}
+
+static void make_actor_loss(struct on_policy *p)
+{
+    struct graph *g = p->kit.graph;
+    struct output one = constant_f32(g, 1.0f, NULL);
+    struct output c = p->clip_ratio->constant;
+    struct output ratio =
+        unary(g, "Exp", sub(g, p->policy.log_prob, p->old_log_prob), "ratio");
+    struct output low = sub(g, one, c), high = add(g, one, c);
+    struct output clipped = clip(g, ratio, low, high), gain, entropy;
+
+    clipped = mul(g, clipped, p->advantage);
+    gain = mul(g, ratio, p->advantage);
+    gain = binary(g, "Minimum", gain, clipped, "surrogate");
+    p->entropy = weighted(p, p->policy.entropy, "entropy_mean");
+    entropy = mul(g, p->entropy, p->entropy_weight->constant);
+    p->actor_loss =
+        unary(g, "Neg", add(g, weighted(p, gain, NULL), entropy), "actor_loss");
+}
+
+/* Half the squared error; beyond delta (0: nowhere) linear. */
+static struct output error_loss(struct graph *g, struct output error, double delta)
+{
+    struct output half;
+
+    if (delta > 0)
+        return huber(g, error, delta);
+    half = constant_f32(g, 0.5f, NULL);
+    return mul(g, square(g, error), half);
+}
+
+static void make_critic_loss(struct on_policy *p)
+{
+    const double delta = p->kit.settings->huber;
+    struct graph *g = p->kit.graph;
+    struct output c = p->clip_ratio->constant;
+    struct output moved = sub(g, p->value, p->old_value);
+    struct output error, clipped;
+
+    moved = clip(g, moved, negative(g, c), c);
+    clipped = sub(g, p->returns, add(g, p->old_value, moved));
+    clipped = error_loss(g, clipped, delta);
+    error = error_loss(g, sub(g, p->returns, p->value), delta);
+    p->critic_loss = weighted(p, maximum(g, error, clipped), "critic_loss");
+}
+
+/* The critic's output: one value (B, 1), or one of each choice (B, C). */
+static struct output critic_network_of(struct on_policy *p, const char *scope)
+{
+    const struct network_config *net = &p->kit.config->critic;
+    struct graph *g = p->kit.graph;
+    struct output value;
+
+    variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
+    value = see_pictures(g, p->state, net, &p->pictures);
+    value = mlp(g, value, net, p->choices > 0 ? p->choices : 1);
+    variable_scope_leave(g);
+    return value;
+}
+
+/* (B, 1): the value of the choice that was made. */
+static struct output value_of(struct on_policy *p, struct output values, const char *name)
+{
+    struct graph *g = p->kit.graph;
+
+    return named(g, p->choices > 0 ? sum_of_row(g, mul(g, values, p->choice)) : values,
+                 name);
+}
+
+/* The variables of the last layer of a critic that has just been made: the two newest. */
+static struct value_layer last_layer(const struct on_policy *p)
+{
+    const struct collection_item *items;
+    const size_t n = collection_get(p->kit.graph, GLOBAL_VARIABLES, NULL, &items);
+
+    return n < 2 ? (struct value_layer){NULL, NULL}
+                 : (struct value_layer){items[n - 2].variable, items[n - 1].variable};
+}
+
+static void make_target(struct on_policy *p)
+{
+    static const struct following target = {"target_v_func", "v_func"};
+    struct kit *k = &p->kit;
+    struct graph *g = k->graph;
+
+    p->target_value = value_of(p, critic_network_of(p, "target_v_func"), "target_value");
+    p->norm.target = last_layer(p);
+    kit_follow(k, &target, 1,
+               binary(g, "Sub", constant_f32(g, 1.0f, NULL), k->polyak->constant, "keep"),
+               "update_target", "init_target");
+}
+
+static void make_steps(struct on_policy *p)
+{
+    struct kit *k = &p->kit;
+    struct step actor, critic;
+
+    if (kit_learns(k)) {
+        make_actor_loss(p);
+        make_critic_loss(p);
+    }
+    actor = kit_actor_step(k, "p_func", p->actor_rate, p->actor_loss);
+    critic = kit_critic_step(k, "v_func", p->critic_rate, p->critic_loss);
+    actor.clip_by = critic.clip_by = CLIP_BY_GLOBAL;
+    (void)kit_add_step(k, actor);
+    (void)kit_add_step(k, critic);
+    kit_share_steps(k);
+}
+
+/* Makes the variable that hands the results of `prepare` to the stages after it. */
+static void make_kept(struct on_policy *p)
+{
+    const struct initializer zeros = zeros_initializer();
+
+    p->kept = get_variable(p->kit.graph, "window", DT_FLOAT, &SHAPE(3, p->window_rows),
+                           &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+}
+
+int on_policy_build_graph(struct on_policy *p, struct err *err)
+{
+    struct kit *k = &p->kit;
+    struct graph *g = k->graph;
+    const int rc = pictures_of_both(k->config, k->self, k->agents, p->seen, p->n_seen,
+                                    &p->policy.pictures, &p->pictures, err);
+
+    if (rc < 0)
+        return rc;
+    variable_scope_enter(g, k->self->name, NULL, REUSE_INHERIT);
+    make_placeholders(p);
+    make_lives(p);
+    sampled_policy_make(&p->policy);
+    if (kit_learns(k))
+        p->norm = value_norm_new(g, k->settings->value_norm);
+    kit_scale_rewards(k);
+    if (kit_learns(k) && p->keeps)
+        make_kept(p);
+    p->values = critic_network_of(p, "v_func");
+    p->value = value_of(p, p->values, "value");
+    p->norm.value = last_layer(p);
+    make_steps(p);
+    if (kit_learns(k) && (p->choices > 0 || k->settings->n_step > 0))
+        make_target(p);
+    variable_scope_leave(g);
+    return kit_finish(k, err);
+}
+
+/* ---- the interface ---- */
+
+void on_policy_rows(const struct algo *a, struct algo_rows *ret)
+{
+    *ret = (struct algo_rows){.kind = ROWS_WINDOW, .length = 1};
+}
+
+size_t on_policy_columns(const struct algo *a, struct algo_column *ret)
+{
+    return sampled_policy_columns(&((const struct on_policy *)(const void *)a)->policy,
+                                  ret);
+}
+
+int on_policy_act(struct algo *a, struct session *s, const struct act_args *args,
+                  struct act_result *ret, struct err *err)
+{
+    return sampled_policy_act(&on_policy_of(a)->policy, s, args, ret, err);
+}
+
+/* ---- C: steps of the optimisers ---- */
+
+struct minibatch {
+    const uint32_t *place; /* [n] in the window */
+    int64_t n;
+    uint64_t step; /* of the update */
+    int for_actor, for_critic;
+};
+
+/* What steps report: sums of what was fetched, and how far the policy has moved. */
+struct reported {
+    const char *name[FETCHES_MAX]; /* NULL: no scalar */
+    double sum[FETCHES_MAX];
+    size_t n;
+    double kl, clipped; /* means over the rows; of the actor only */
+};
+
+void on_policy_reserve(struct on_policy *p, int64_t n)
+{
+    if (n <= p->room)
+        return;
+    p->order = xreallocarray(p->order, (size_t)n, sizeof(*p->order));
+    p->ends = xreallocarray(p->ends, (size_t)n, sizeof(*p->ends));
+    p->rows = xreallocarray(p->rows, (size_t)n, sizeof(*p->rows));
+    p->room = n;
+    p->order_n = 0;
+}
+
+/* Draws the order of the window's rows in an epoch, when the epoch's first step comes
+ * here; its other steps use the same one. */
+static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
+                       int64_t epoch)
+{
+    const uint64_t counter =
+        b->args->update * (uint64_t)p->kit.settings->epochs + (uint64_t)epoch;
+
+    on_policy_reserve(p, n);
+    if (p->order_n == n && p->order_of == counter)
+        return;
+    rng_permutation(b->args->permutation, counter, p->order, (size_t)n);
+    p->order_of = counter;
+    p->order_n = n;
+}
+
+/* The minibatch of step number `step` of an update. The minibatches of an epoch differ by
+ * at most one row in length. */
+static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
+                                    int64_t step, int for_actor, int for_critic)
+{
+    const int64_t n = b->args->batch * b->args->length;
+    const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
+    const int64_t begin = k * n / m, end = (k + 1) * n / m;
+
+    draw_order(p, b, n, epoch);
+    return (struct minibatch){.place = p->order + begin,
+                              .n = end - begin,
+                              .step = (uint64_t)step,
+                              .for_actor = for_actor,
+                              .for_critic = for_critic};
+}
+
+/* Feeds values of the window at the minibatch's places. */
+static void feed_kept(struct batch *b, struct output x, struct matrix *m,
+                      const float *kept, const struct minibatch *mini)
+{
+    float *to = batch_room(b, m);
+
+    for (int64_t i = 0; i < b->n; i++)
+        to[i] = kept[mini->place[i]];
+    batch_feed(b, x, m);
+}
+
+/* The policy's input is read from the state, unless it has an id, which the state has
+ * elsewhere, or there is no state. */
+static void feed_actor(struct on_policy *p, struct batch *b,
+                       const struct on_policy_kept *kept, const struct minibatch *mini)
+{
+    struct sampled_policy *policy = &p->policy;
+
+    if (policy->id.width > 0 || !mini->for_critic)
+        batch_feed(b, policy->observation, policy->own);
+    else
+        batch_feed_part(b, policy->observation, p->now, 0, policy->input);
+    batch_feed(b, policy->action, policy->taken);
+    if (policy->masked)
+        batch_feed(b, policy->allowed, policy->open);
+    batch_feed(b, p->old_log_prob, p->log_prob);
+    feed_kept(b, p->advantage, p->batch_advantage, kept->advantage, mini);
+    batch_feed_live(b, p->entropy_weight);
+    batch_scalar(b, "actor_loss", p->actor_loss);
+    batch_scalar(b, "entropy", p->entropy);
+    batch_fetch(b, policy->log_prob, p->now_log_prob);
+}
+
+static void feed_critic(struct on_policy *p, struct batch *b,
+                        const struct on_policy_kept *kept, const struct minibatch *mini)
+{
+    batch_feed(b, p->state, p->now);
+    if (p->choices > 0)
+        batch_feed(b, p->choice, p->chosen);
+    feed_kept(b, p->returns, p->batch_returns, kept->returns, mini);
+    feed_kept(b, p->old_value, p->batch_value, kept->value, mini);
+    batch_scalar(b, "critic_loss", p->critic_loss);
+}
+
+/* Sets the weights whose sums are means over the rows in which the agent is alive. */
+static void weigh(struct on_policy *p, struct batch *b)
+{
+    const float *alive = batch_take(b, p->kit.alive);
+    float *weight = batch_room(b, p->kit.weight);
+    float sum = 0;
+
+    for (int64_t i = 0; i < b->n; i++)
+        sum += alive[i];
+    for (int64_t i = 0; i < b->n; i++)
+        weight[i] = alive[i] / (sum > 1 ? sum : 1);
+    p->kit.divisor = sum;
+}
+
+/* How far the policy before the step is from the one that played: an estimate of the
+ * Kullback-Leibler divergence that is never below 0, (r - 1) - log r, r their quotient
+ * (Schulman 2020, "Approximating KL divergence"), and the share of rows that the loss clips on
+ * either side. */
+static void measure_policy(struct on_policy *p, struct batch *b, struct reported *ret)
+{
+    const double clip_ratio = (double)p->clip_ratio->value;
+    const float *weights = batch_take(b, p->kit.weight);
+    const float *now = batch_take(b, p->now_log_prob);
+    const float *old = batch_take(b, p->log_prob);
+    double kl = 0, clipped = 0;
+
+    for (int64_t i = 0; i < b->n; i++) {
+        const double weight = (double)weights[i];
+        const double d = (double)now[i] - (double)old[i];
+        const double r = weight != 0 ? exp_f64(d) : 1;
+
+        if (weight == 0)
+            continue;
+        kl += weight * (r - 1 - d);
+        clipped += weight * (fabs(r - 1) > clip_ratio);
+    }
+    ret->kl += kl;
+    ret->clipped += clipped;
+}
+
+/* A step of actor, critic or both. In a group that shares parameters, a member writes its
+ * gradients. */
+static void learn_minibatch(struct on_policy *p, struct batch *b,
+                            const struct on_policy_kept *kept, struct minibatch mini,
+                            struct reported *ret)
+{
+    const size_t first = mini.for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC;
+    const uint64_t steps = (uint64_t)p->kit.repeats;
+
+    batch_select(b, mini.place, p->rows, mini.n, 1, b->args->update * steps + mini.step);
+    weigh(p, b);
+    batch_feed(b, p->weight, p->kit.weight);
+    batch_feed_live(b, p->clip_ratio);
+    if (mini.for_actor)
+        feed_actor(p, b, kept, &mini);
+    if (mini.for_critic)
+        feed_critic(p, b, kept, &mini);
+    batch_step_quietly(b, first, (size_t)(mini.for_actor + mini.for_critic));
+    ret->n = b->fetched.n;
+    for (size_t k = 0; b->rc == 0 && k < ret->n; k++) {
+        ret->name[k] = b->fetched.name[k];
+        ret->sum[k] += (double)b->fetched.scalar[k];
+    }
+    batch_forget(b);
+    if (mini.for_actor)
+        measure_policy(p, b, ret);
+}
+
+/* Reports sums over so many minibatches as means. */
+static void report_steps(struct batch *b, const struct reported *r, int64_t steps,
+                         int for_actor)
+{
+    if (b->rc < 0)
+        return;
+    for (size_t k = 0; k < r->n; k++)
+        if (r->name[k] != NULL)
+            stage_scalar(b->ret, r->name[k], r->sum[k] / (double)steps);
+    if (!for_actor)
+        return;
+    stage_shown(b->ret, "approx_kl", r->kl / (double)steps);
+    stage_shown(b->ret, "clip_fraction", r->clipped / (double)steps);
+}
+
+void on_policy_run_epochs(struct on_policy *p, struct batch *b,
+                          const struct on_policy_kept *kept, int for_actor,
+                          int for_critic)
+{
+    const int64_t steps = p->kit.repeats;
+    struct reported all = {0};
+
+    for (int64_t i = 0; i < steps && b->rc == 0; i++)
+        learn_minibatch(p, b, kept, choose_rows(p, b, i, for_actor, for_critic), &all);
+    report_steps(b, &all, steps, for_actor);
+    batch_report_rates(b, for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC,
+                       (size_t)(for_actor + for_critic));
+}
+
+/* Computes the gradients of the actor's loss, or of the critic's. */
+static void gradients(struct algo *a, struct batch *b, int for_actor)
+{
+    struct on_policy *p = on_policy_of(a);
+    const struct on_policy_kept kept = on_policy_open_kept(p, b);
+    struct reported one = {0};
+
+    if (b->rc == 0)
+        learn_minibatch(
+            p, b, &kept,
+            choose_rows(p, b, (int64_t)b->args->repeat, for_actor, !for_actor), &one);
+    report_steps(b, &one, 1, for_actor);
+}
+
+void on_policy_actor(struct algo *a, struct batch *b)
+{
+    gradients(a, b, 1);
+}
+
+void on_policy_critic(struct algo *a, struct batch *b)
+{
+    gradients(a, b, 0);
+}
+
+/* ps: one step of both optimisers down the group's mean losses. */
+void on_policy_apply(struct algo *a, struct batch *b)
+{
+    batch_step(b, ON_POLICY_ACTOR, ON_POLICY_STEPS);
+}
+
+void on_policy_assign(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = on_policy_of(a);
+
+    batch_assign(b, ON_POLICY_ACTOR, ON_POLICY_STEPS);
+    if (b->args->repeat + 1 == (uint64_t)p->kit.repeats)
+        on_policy_move_target(p, b);
+}
+
+/* ---- D ---- */
+
+void on_policy_move_target(struct on_policy *p, struct batch *b)
+{
+    const uint64_t every = (uint64_t)p->kit.settings->target_every;
+
+    if (p->kit.update_targets == NULL ||
+        (every > 0 && (b->args->update + 1) % every != 0))
+        return;
+    if (every > 0)
+        batch_copy_targets(b);
+    else
+        batch_update_targets(b);
+}
+
+/* ---- the other stages ---- */
+
+/* Adds up the sums of all members, in the group's order. */
+static int sum_of_group(const struct on_policy *p, const struct batch *b,
+                        double ret[ON_POLICY_SUMS])
+{
+    const struct share_group *group = share_group(p->kit.share);
+    const struct shape want = SHAPE(ON_POLICY_SUMS);
+
+    memset(ret, 0, ON_POLICY_SUMS * sizeof(*ret));
+    for (size_t i = 0; i < group->n; i++) {
+        const char *name = p->kit.agents[group->members[i]].name;
+        const struct tensor *t = b->args->input(b->args->input_ctx, name, "sums");
+        double sums[ON_POLICY_SUMS];
+
+        if (t == NULL || t->dtype != DT_DOUBLE || !shape_equal(&t->shape, &want))
+            return err_set(b->err, ERR_PROTOCOL, "input %s/sums: float64 (%d) expected",
+                           name, ON_POLICY_SUMS);
+        memcpy(sums, t->data, sizeof(sums));
+        for (int k = 0; k < ON_POLICY_SUMS; k++)
+            ret[k] += sums[k];
+    }
+    return 0;
+}
+
+void on_policy_learn(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = on_policy_of(a);
+    const struct on_policy_kept kept = on_policy_open_kept(p, b);
+
+    on_policy_estimate(p, b, &kept);
+    on_policy_normalize_by(p, b, &kept, p->sums);
+    on_policy_run_epochs(p, b, &kept, 1, 1);
+    on_policy_move_target(p, b);
+}
+
+void on_policy_prepare(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = on_policy_of(a);
+    const struct on_policy_kept kept = on_policy_open_kept(p, b);
+
+    on_policy_estimate(p, b, &kept);
+    if (b->rc == 0)
+        stage_output(b->ret, "sums",
+                     tensor_view(DT_DOUBLE, SHAPE(ON_POLICY_SUMS), p->sums));
+}
+
+void on_policy_normalize(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = on_policy_of(a);
+    const struct on_policy_kept kept = on_policy_open_kept(p, b);
+    double sums[ON_POLICY_SUMS];
+    const int rc = b->rc == 0 ? sum_of_group(p, b, sums) : b->rc;
+
+    if (rc < 0)
+        batch_fail(b, rc);
+    else
+        on_policy_normalize_by(p, b, &kept, sums);
+}
+
+/* ---- descriptions ---- */
+
+const struct algorithm_scalar on_policy_scalars[] = {
+    SCALARS_OF_ACTOR,
+    SCALAR("entropy", "mean entropy of the policy", "nat"),
+    SCALAR("approx_kl",
+           "how far the policy has moved from the one that played: mean of r - 1 - log r",
+           "nat"),
+    SCALAR("clip_fraction", "share of the rows whose r is outside 1 +- clip_ratio", ""),
+    SCALAR("critic_loss", "the critic's loss on the batch, before the step", ""),
+    SCALAR("explained_variance",
+           "share of the returns' variance that the critic's values explain, before the "
+           "update",
+           ""),
+    SCALAR_OF_STEP("critic_grad_norm", "norm of the critic's gradients, before clipping",
+                   ""),
+    SCALAR_OF_STEP("critic_learning_rate", "the critic's learning rate in force", ""),
+    {NULL},
+};

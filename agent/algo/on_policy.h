@@ -1,0 +1,205 @@
+/* on_policy.h - what algorithms share that improve a policy on the rows it has just played:
+ * ia2c, maa2c, ippo, mappo (ppo.c), happo (happo.c), coma (coma.c).
+ *
+ * Source   PPO: Schulman et al. 2017, "Proximal policy optimization algorithms", equation 7.
+ *          Critics, value normalisation and losses: Yu et al. 2022, "The surprising
+ *          effectiveness of PPO in cooperative multi-agent games", and the code of its
+ *          authors. n-step returns with a target critic: Papoudakis et al. 2021,
+ *          "Benchmarking multi-agent deep reinforcement learning algorithms in cooperative
+ *          tasks", and EPyMARL.
+ *
+ * Shapes   E copies, T steps, n = E T rows of a window, each used once; I width of the policy's
+ *          input, S of the critic's, U of an action.
+ * Inputs   the policy sees the own observation, then, with agent_id, which of its team the
+ *          agent is, one-hot. A joint critic sees the own observation, those of its team, all
+ *          others', each in the environment's order, then (coma) the actions of those others,
+ *          then the id.
+ * A        estimate: V at every observation, and at next observations where an episode or the
+ *          window ends; advantages and returns (gae.h), from rewards scaled as reward_scale.h
+ *          says, and values scaled back to match them
+ * B        normalise: the statistics of returns (value_norm.h); advantages over the window
+ * C        epochs: for each a drawn order of the rows, for every minibatch of it one step of
+ *          both optimisers:
+ *          actor   -mean of min(r A, clip(r, 1 - c, 1 + c) A) - entropy * mean of H,
+ *                  r = exp(log_prob now - log_prob of the row)
+ *          critic  mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))), G normalised,
+ *                  h: huber, or half the square
+ * D        target: with n_step, the target critic, t = (1 - polyak) t + polyak v; where
+ *          target_every is given, t = v after each so many updates
+ *          Means are over rows in which the agent is alive.
+ * shared   agents that share parameters (share.h) do A in a stage `prepare`, B in `normalize`,
+ *          with the sums of all members, and each step of C in `actor` and `critic` (their
+ *          gradients), `apply` and `assign`. A minibatch then has as many rows of each member.
+ *          What A and B find is kept in the local variable `window` (3, n).
+ * symmetry each row of a minibatch is shown under a drawn element of the environment's group
+ *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id. r is then
+ *          also the quotient of the image's probability and the row's own, which has no bound
+ *          without clip_ratio (ia2c, maa2c: simple_spread is not learnt without it).
+ */
+#ifndef AGENT_ALGO_ON_POLICY_H
+#define AGENT_ALGO_ON_POLICY_H
+
+#include "agent/algo/kit.h"
+#include "agent/algo/sampled_policy.h"
+#include "agent/algo/scalars.h"
+#include "agent/algo/value_norm.h"
+
+/* Steps; and both, for ps and members. */
+enum { ON_POLICY_ACTOR, ON_POLICY_CRITIC, ON_POLICY_STEPS };
+
+/* The results of A and B: (n) each, in order of the window. */
+struct on_policy_kept {
+    float *value; /* as the critic gave it */
+    float *advantage, *returns;
+};
+
+/* Sums over the rows in which the agent is alive. `normalize` adds up those of all members of
+ * its group. */
+enum on_policy_sum {
+    SUM_ROWS,
+    SUM_ADVANTAGE,
+    SUM_ADVANTAGE_SQUARES,
+    SUM_RETURN,
+    SUM_RETURN_SQUARES,
+    ON_POLICY_SUMS
+};
+
+/* A window's numbers (n), in its order. */
+struct window {
+    int64_t copies, steps, n;
+    const float *terminated, *alive, *first;
+    float *reward; /* as the log has it, then scaled */
+    float *
+        cut; /* 1: the row after it is of another episode, or the agent is not there then */
+    float *scaled_value, *next_value; /* in the rewards' scale */
+    float *target_value;              /* of the target critic */
+};
+
+struct on_policy {
+    struct kit kit; /* the first member */
+    struct sampled_policy policy;
+    int64_t window_rows; /* n, as configured */
+    int keeps;           /* A and C are in different stages */
+    int64_t choices;     /* C, coma only: the critic has a value of each; 0: one value */
+    size_t *seen;        /* [n_seen] the agents that the critic sees, the own first */
+    size_t n_seen;
+    struct pictures pictures; /* that it sees */
+    /* What sets coma apart, NULL: generalised advantages. values: sets kept's value and
+     * advantage, and w->target_value; returns: kept's returns, and scales the advantage. */
+    void (*find_values)(struct on_policy *p, struct batch *b, const struct window *w,
+                        const struct on_policy_kept *kept);
+    void (*find_returns)(struct on_policy *p, struct batch *b, const struct window *w,
+                         const struct on_policy_kept *kept,
+                         const struct value_scale *scale);
+
+    struct output state, choice; /* placeholders (B, S), (B, C) */
+    struct output old_log_prob, advantage, returns, old_value, weight; /* (B, 1) */
+    struct output values;              /* (B, C), or `value` */
+    struct output value, target_value; /* (B, 1) */
+    struct output actor_loss, entropy, critic_loss;
+    struct variable *kept; /* (3, n) */
+    struct live *lambda, *clip_ratio, *entropy_weight, *actor_rate, *critic_rate;
+    struct value_norm norm;
+
+    struct matrix *now, *next;                   /* (B, S) */
+    struct matrix *chosen, *next_chosen;         /* (B, C), coma only */
+    struct matrix *first, *truncated, *log_prob; /* (B, 1) of the log */
+    /* (B, 1), computed */
+    struct matrix *scaled_value, *next_value, *target_values, *end_value, *kept_room;
+    struct matrix *batch_advantage, *batch_returns, *batch_value, *now_log_prob;
+    uint32_t *order, *ends; /* (n) places in the window: drawn; of its cuts */
+    uint64_t *rows;         /* (n) of the log */
+    int64_t room, order_n;  /* rows in the order; 0: none is drawn */
+    uint64_t order_of;      /* the epoch that it is drawn for, counted over all updates */
+    double sums[ON_POLICY_SUMS]; /* newest answer of `prepare` */
+    double explained_variance;   /* of the newest A; NaN: the returns are all equal */
+};
+
+static inline struct on_policy *on_policy_of(struct algo *a)
+{
+    return (struct on_policy *)(void *)a;
+}
+
+/* ---- building ---- */
+
+/* joint: the critic sees all observations; choices: see above. keeps: A and C are in different
+ * stages also alone. On failure p is empty. */
+int on_policy_init(struct on_policy *p, const struct algo_args *args,
+                   const struct kit_plan *plan, int joint, int64_t choices, int keeps,
+                   struct err *err);
+void on_policy_done(struct on_policy *p);
+int on_policy_build_graph(struct on_policy *p, struct err *err);
+
+/* ---- members of algo_ops ---- */
+
+void on_policy_rows(const struct algo *a, struct algo_rows *ret);
+size_t on_policy_columns(const struct algo *a, struct algo_column *ret);
+int on_policy_act(struct algo *a, struct session *s, const struct act_args *args,
+                  struct act_result *ret, struct err *err);
+#define ON_POLICY_OPS(NAME, ABOUT, VARIANT, BUILD, FREE)                                 \
+    KIT_OPS(NAME, ABOUT, VARIANT, BUILD, FREE, on_policy_act),                           \
+        .rows = on_policy_rows, .columns = on_policy_columns
+
+/* ---- stages ---- */
+
+void on_policy_learn(struct algo *a, struct batch *b);
+void on_policy_prepare(struct algo *a, struct batch *b);
+void on_policy_normalize(struct algo *a, struct batch *b);
+void on_policy_actor(struct algo *a, struct batch *b);
+void on_policy_critic(struct algo *a, struct batch *b);
+void on_policy_apply(struct algo *a, struct batch *b);
+void on_policy_assign(struct algo *a, struct batch *b);
+/* The rows of the shared stages after `prepare`, in a plan's list. */
+#define ON_POLICY_SHARED_STAGES                                                          \
+    {"normalize", on_policy_normalize, .writes = 1, .reads = {"prepare/sums"}},          \
+        {"actor", on_policy_actor}, {"critic", on_policy_critic},                        \
+        {"apply", on_policy_apply, .runner = STAGE_PS, .writes = 1, .without_rows = 1},  \
+    {                                                                                    \
+        "assign", on_policy_assign, .writes = 1, .without_rows = 1, .repeats_from = 3    \
+    }
+
+/* ---- their parts ---- */
+
+/* Where A and B keep their results. */
+struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b);
+/* A: sets kept, sums and explained_variance, which it reports. */
+void on_policy_estimate(struct on_policy *p, struct batch *b,
+                        const struct on_policy_kept *kept);
+/* B, with the sums of all members that share the parameters. If these have no rows, the
+ * statistics and the advantages stay as they are. */
+void on_policy_normalize_by(struct on_policy *p, struct batch *b,
+                            const struct on_policy_kept *kept,
+                            const double sums[ON_POLICY_SUMS]);
+/* C of one network or of both. */
+void on_policy_run_epochs(struct on_policy *p, struct batch *b,
+                          const struct on_policy_kept *kept, int for_actor,
+                          int for_critic);
+/* D */
+void on_policy_move_target(struct on_policy *p, struct batch *b);
+
+/* Goes on with all rows of the window, as they are stored. */
+void on_policy_select_all(struct batch *b);
+/* Sets w->cut, from the truncated rows that it has. */
+void on_policy_find_cuts(const struct window *w, const float *alive,
+                         const float *terminated);
+/* Lists the places whose cut is set in p->ends; returns their number. */
+int64_t on_policy_list_cuts(struct on_policy *p, const float *cut, int64_t n);
+/* Makes room for places and rows of n. */
+void on_policy_reserve(struct on_policy *p, int64_t n);
+
+/* ---- descriptions ---- */
+
+#define ON_POLICY_SETTINGS                                                               \
+    "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches",              \
+        "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale"
+extern const struct algorithm_scalar on_policy_scalars[];
+/* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations
+ * and Huber loss. */
+#define ON_POLICY_PLAIN_STEP                                                             \
+    {"settings.clip_ratio", "none"}, {"settings.epochs", "1"},                           \
+        {"settings.value_norm", "none"}, {"settings.advantage_norm", "false"},           \
+    {                                                                                    \
+        "settings.huber", "none"                                                         \
+    }
+
+#endif

@@ -1,0 +1,250 @@
+#include "agent/algo/sampled_policy.h"
+
+#include "agent/algo/choices.h"
+#include "agent/graph/arithmetic.h"
+#include "agent/nn/policy.h"
+#include "common/numerics/elementary.h"
+#include "common/rng/rng.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define HALF_LOG_2PI 0.91893853320467274178
+
+const char *sampled_policy_column(const struct sampled_policy *p)
+{
+    return p->gaussian ? "sample" : "action";
+}
+
+void sampled_policy_init(struct sampled_policy *p, struct kit *k,
+                         const struct algo_args *args)
+{
+    struct matrices *all = &k->matrices;
+
+    p->kit = k;
+    p->gaussian = !choices_only(k->self);
+    p->masked = k->self->masked && !p->gaussian;
+    p->id = agent_id_of(args);
+    p->input = k->self->obs + p->id.width;
+    p->own = matrix_new(all, 0);
+    p->own_next = matrix_new(all, 0);
+    p->taken = matrix_new(all, 0);
+    (void)matrix_add_obs(p->own, NOW, k->index);
+    (void)matrix_add_id(p->own, &p->id);
+    (void)matrix_add_obs(p->own_next, NEXT, k->index);
+    (void)matrix_add_id(p->own_next, &p->id);
+    (void)matrix_add_actions_in(p->taken, k->index, sampled_policy_column(p));
+    if (p->masked) {
+        p->open = matrix_of_masks(all, NOW, 0);
+        p->act_open = matrix_of_masks(all, NOW, 0);
+    }
+    p->act_input = matrix_new(all, p->input);
+    p->act_draw = matrix_new(all, k->self->width);
+}
+
+/* ---- the graph ---- */
+
+/* Log-probabilities of each head's choices. */
+static struct output log_probabilities(struct graph *g, struct output logits,
+                                       const struct space *space)
+{
+    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
+    int64_t begin = 0;
+
+    if (space->n_heads == 1)
+        return unary(g, "LogSoftmax", logits, NULL);
+    for (int i = 0; i < space->n_heads; i++) {
+        head[i] = slice_columns(g, logits, begin, space->heads[i], NULL);
+        head[i] = unary(g, "LogSoftmax", head[i], NULL);
+        begin += space->heads[i];
+    }
+    return concat(g, head, (size_t)space->n_heads, 1, NULL);
+}
+
+static void make_categorical(struct sampled_policy *p, struct output logits)
+{
+    struct graph *g = p->kit->graph;
+
+    name_policy(g, p->observation, logits, POLICY_SCORES_CHOICES);
+    if (p->masked)
+        logits = forbid_choices(g, logits, p->allowed);
+    p->scores = log_probabilities(g, logits, p->kit->self);
+    p->log_prob = sum_of_row(g, mul(g, p->action, p->scores));
+    p->probabilities = unary(g, "Exp", p->scores, NULL);
+    p->entropy =
+        unary(g, "Neg", sum_of_row(g, mul(g, p->probabilities, p->scores)), "entropy");
+}
+
+static void make_gaussian(struct sampled_policy *p, struct output mean)
+{
+    const struct initializer zeros = zeros_initializer();
+    const struct space *space = p->kit->self;
+    struct graph *g = p->kit->graph;
+
+    name_policy(g, p->observation, clip_by_value(g, mean, space->low, space->high, NULL),
+                POLICY_GIVES_ACTION);
+    variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
+    p->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
+    variable_scope_leave(g);
+    if (p->log_std == NULL)
+        return;
+    p->scores = mean;
+    p->log_prob = normal_log_prob(g, mean, p->log_std->read, p->action);
+    p->entropy = normal_entropy(g, mean, p->log_std->read);
+}
+
+void sampled_policy_make(struct sampled_policy *p)
+{
+    const struct network_config *net = &p->kit->config->actor;
+    struct graph *g = p->kit->graph;
+    struct output x;
+
+    variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
+    x = see_pictures(g, p->observation, net, &p->pictures);
+    x = mlp(g, x, net, p->kit->self->width);
+    variable_scope_leave(g);
+    if (p->gaussian)
+        make_gaussian(p, x);
+    else
+        make_categorical(p, x);
+}
+
+void sampled_policy_feed(struct sampled_policy *p, struct batch *b, enum when when)
+{
+    batch_feed(b, p->observation, when == NOW ? p->own : p->own_next);
+    if (p->masked)
+        batch_feed(b, p->allowed, when == NOW ? p->open : p->open_next);
+}
+
+/* ---- choices ---- */
+
+/* Replaces the scores of a copy by its action. Returns the action's log-probability. */
+static float choose(const struct space *space, const float *noisy, const uint8_t *allowed,
+                    float *scores)
+{
+    float log_prob = 0;
+    int64_t at = 0;
+
+    for (int h = 0; h < space->n_heads; h++) {
+        const int32_t n = space->heads[h];
+        const int32_t best =
+            choice_best_of(noisy + at, allowed != NULL ? allowed + at : NULL, n);
+
+        log_prob += scores[at + best];
+        memset(scores + at, 0, (size_t)n * sizeof(float));
+        scores[at + best] = 1;
+        at += n;
+    }
+    return log_prob;
+}
+
+void sampled_policy_choose(const struct sampled_policy *p, const float *draw,
+                           const uint8_t *allowed, float *scores, size_t n,
+                           float *ret_log_prob)
+{
+    const size_t width = (size_t)p->kit->self->width;
+
+    for (size_t e = 0; e < n; e++) {
+        const float log_prob =
+            choose(p->kit->self, draw + e * width,
+                   allowed != NULL ? allowed + e * width : NULL, scores + e * width);
+
+        if (ret_log_prob != NULL)
+            ret_log_prob[e] = log_prob;
+    }
+}
+
+/* The largest of log-probability + Gumbel noise is a draw from the distribution (Maddison
+ * et al. 2014); without noise it is the most likely choice. */
+void sampled_policy_add_noise(const float *restrict scores, float *restrict draw,
+                              size_t n)
+{
+    for (size_t i = 0; i < n; i++) /* vectorised, which fmaxf would prevent */
+        draw[i] = scores[i] - log_f32(-log_f32(draw[i] > FLT_MIN ? draw[i] : FLT_MIN));
+}
+
+/* ---- acting ---- */
+
+size_t sampled_policy_columns(const struct sampled_policy *p, struct algo_column *ret)
+{
+    ret[0] = (struct algo_column){"log_prob", 1};
+    if (!p->gaussian)
+        return 1;
+    ret[1] = (struct algo_column){"sample", p->kit->self->width};
+    return 2;
+}
+
+/* Columns that are NULL are not written. */
+static void choose_all(const struct sampled_policy *p, const struct act_args *args,
+                       float *draw, struct act_result *ret)
+{
+    const size_t n = args->n_copies, width = (size_t)p->kit->self->width;
+
+    if (args->mode == ACT_GREEDY) {
+        memcpy(draw, ret->actions, n * width * sizeof(float));
+    } else {
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+        sampled_policy_add_noise(ret->actions, draw, n * width);
+    }
+    sampled_policy_choose(p, draw, args->allowed, ret->actions, n, ret->columns[0]);
+}
+
+/* Turns the means into actions. */
+static int draw_all(const struct sampled_policy *p, struct session *s,
+                    const struct act_args *args, float *draw, struct act_result *ret,
+                    struct err *err)
+{
+    const struct space *space = p->kit->self;
+    const size_t width = (size_t)space->width, n = args->n_copies;
+    const float low = (float)space->low, high = (float)space->high;
+    const float *log_std;
+    struct tensor t;
+    int rc = session_variable(s, p->log_std, &t, err);
+
+    if (rc < 0)
+        return rc;
+    log_std = tensor_f32(&t);
+    memset(draw, 0, n * width * sizeof(float));
+    if (args->mode != ACT_GREEDY)
+        rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+    for (size_t e = 0; e < n; e++) {
+        float log_prob = 0;
+
+        for (size_t k = 0; k < width; k++) {
+            const size_t i = e * width + k;
+            const float x =
+                ret->actions[i] + (float)exp_f64((double)log_std[k]) * draw[i];
+
+            log_prob -= 0.5f * draw[i] * draw[i] + log_std[k] + (float)HALF_LOG_2PI;
+            if (ret->columns[1] != NULL)
+                ret->columns[1][i] = x;
+            ret->actions[i] = fminf(fmaxf(x, low), high);
+        }
+        if (ret->columns[0] != NULL)
+            ret->columns[0][e] = log_prob;
+    }
+    return 0;
+}
+
+int sampled_policy_act(struct sampled_policy *p, struct session *s,
+                       const struct act_args *args, struct act_result *ret,
+                       struct err *err)
+{
+    const int64_t width = p->kit->self->width;
+    struct batch b = batch_to_act(p->kit, s, args, err);
+    float *draw = batch_room(&b, p->act_draw);
+
+    batch_feed_acting(&b, p->observation, &p->id, args, p->act_input);
+    if (p->masked) {
+        batch_put_masks(&b, p->act_open, args->allowed);
+        batch_feed_data(&b, p->allowed, batch_take(&b, p->act_open), width);
+    }
+    batch_fetch_data(&b, p->scores, ret->actions, width);
+    batch_run(&b);
+    if (b.rc == 0 && p->gaussian)
+        return draw_all(p, s, args, draw, ret, err);
+    if (b.rc == 0)
+        choose_all(p, args, draw, ret);
+    return b.rc;
+}

@@ -1,0 +1,61 @@
+/* sampled_policy.h - the stochastic policies that on-policy algorithms improve.
+ *
+ * Discrete  independent choices of the action's heads, categorical each; masks lower the logits
+ *           of impossible choices by 1e8.
+ * Box       a normal distribution for each column, with deviations that do not depend on the
+ *           observation (variable p_func/log_std); actions are cut to the bounds.
+ * act       a draw, or the most likely action (greedy). Adds to each row of the log `log_prob`
+ *           (1), the logarithm of the action's probability when it was drawn; for boxes also
+ *           `sample` (U), the draw before it was cut to the bounds.
+ * Shapes    B rows, I the observation with the id, U the action.
+ */
+#ifndef AGENT_ALGO_SAMPLED_POLICY_H
+#define AGENT_ALGO_SAMPLED_POLICY_H
+
+#include "agent/algo/kit.h"
+
+struct sampled_policy {
+    struct kit *kit;
+    int gaussian; /* a box without heads */
+    int masked;
+    struct agent_id id;
+    int64_t input; /* I */
+    struct pictures pictures;
+
+    struct output observation, action, allowed; /* placeholders (B, I), (B, U), (B, U) */
+    struct output scores; /* (B, U): each head's log-probabilities; gaussian: means */
+    struct output probabilities; /* (B, U) of each head's choices; not gaussian */
+    struct output log_prob;      /* (B, 1) of `action` */
+    struct output entropy;       /* (B, 1) */
+    struct variable *log_std;    /* (U), gaussian only */
+
+    struct matrix *own, *own_next;   /* (B, I) */
+    struct matrix *taken;            /* (B, U) actions, or samples, of the rows */
+    struct matrix *open, *open_next; /* masks */
+    struct matrix *act_input, *act_draw, *act_open; /* of copies */
+};
+
+/* The column of the log that has what was drawn: "action", or "sample". */
+const char *sampled_policy_column(const struct sampled_policy *p);
+void sampled_policy_init(struct sampled_policy *p, struct kit *k,
+                         const struct algo_args *args);
+/* The network and its distribution, from the placeholders. */
+void sampled_policy_make(struct sampled_policy *p);
+
+/* Feeds what the policy sees of the batch's rows, or after them. */
+void sampled_policy_feed(struct sampled_policy *p, struct batch *b, enum when when);
+/* The two parts of a draw. draw holds n uniform numbers, which become noise added to n scores;
+ * then the best choices of each of n rows of it (n, U) are taken, and replace scores by actions.
+ * allowed (n, U) or NULL; ret_log_prob (n) or NULL. */
+void sampled_policy_add_noise(const float *restrict scores, float *restrict draw,
+                              size_t n);
+void sampled_policy_choose(const struct sampled_policy *p, const float *draw,
+                           const uint8_t *allowed, float *scores, size_t n,
+                           float *ret_log_prob);
+
+size_t sampled_policy_columns(const struct sampled_policy *p, struct algo_column *ret);
+int sampled_policy_act(struct sampled_policy *p, struct session *s,
+                       const struct act_args *args, struct act_result *ret,
+                       struct err *err);
+
+#endif
