@@ -314,7 +314,7 @@ void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_
     if (b->rc < 0)
         return;
     for (int64_t i = 0; place != NULL && i < n; i++)
-        rows[i] = b->args->rows[place[i]];
+        rows[i] = place[i] == PLACE_NONE ? ROW_NONE : b->args->rows[place[i]];
     b->place = place;
     b->rows = place != NULL ? rows : b->args->rows;
     b->n = n;
@@ -362,6 +362,21 @@ void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t
 
     if (data != NULL)
         feeds_columns(&b->kit->feeds, x, data + first, b->n, width, matrix_width(m));
+}
+
+void batch_feed_first(struct batch *b, struct output x, struct matrix *m, int64_t rows)
+{
+    struct gathering g = gathering_of(b);
+    float *data = NULL;
+    int rc = b->rc;
+
+    g.n = (size_t)rows;
+    if (rc == 0)
+        rc = matrix_take(m, &g, &data, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    else
+        feeds_add(&b->kit->feeds, x, data, rows, matrix_width(m));
 }
 
 void batch_feed(struct batch *b, struct output x, struct matrix *m)

@@ -197,13 +197,15 @@ struct batch {
     int rc;
 };
 
+#define PLACE_NONE UINT32_MAX
+
 struct batch batch_to_act(struct kit *k, struct session *s, const struct act_args *args,
                           struct err *err);
 /* Fails with this error, unless it has failed already; NULL: *b->err is set. */
 void batch_fail(struct batch *b, int rc);
 
-/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all. rows: room for n,
- * borrowed. turned: shown under symmetries that are drawn with `draw`; else as they are stored. */
+/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all; PLACE_NONE: no
+ * row is there. rows: room for n, borrowed. turned: shown under symmetries that are drawn with `draw`; else as they are stored. */
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
 
@@ -224,6 +226,8 @@ const uint8_t *batch_masks(const struct batch *b, const struct matrix *m);
 void batch_feed(struct batch *b, struct output x, struct matrix *m);
 void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t first,
                      int64_t width);
+/* The first `rows` rows of a matrix, which nothing else may take of these rows. */
+void batch_feed_first(struct batch *b, struct output x, struct matrix *m, int64_t rows);
 void batch_feed_data(struct batch *b, struct output x, const float *data, int64_t width);
 /* The observations to act on, with the id after each; room: (n, observation and id). */
 void batch_feed_acting(struct batch *b, struct output x, const struct agent_id *id,

@@ -102,10 +102,16 @@ int64_t matrix_add_action(struct matrix *m, size_t agent)
     return matrix_add_actions_in(m, agent, "action");
 }
 
+int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
+                           int64_t width)
+{
+    return add(m, (struct block){
+                      .source = FROM_LOG, .agent = agent, .name = name, .width = width});
+}
+
 int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name)
 {
-    return add(
-        m, (struct block){.source = FROM_LOG, .agent = agent, .name = name, .width = 1});
+    return matrix_add_columns(m, agent, name, 1);
 }
 
 int64_t matrix_add_id(struct matrix *m, const struct agent_id *id)

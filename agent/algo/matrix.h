@@ -67,6 +67,8 @@ int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column
 /* A column of one number, such as "reward"; not turned. agent MATRIX_ALL: of no agent. */
 #define MATRIX_ALL SIZE_MAX
 int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name);
+int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
+                           int64_t width);
 int64_t matrix_add_id(struct matrix *m, const struct agent_id *id);
 /* An output of an earlier stage. is_action: it is turned if the agent that sent it saw the rows
  * as they are stored. */

@@ -26,6 +26,26 @@ static int check_share(const struct algo_args *args, int keeps, struct err *err)
     return 0;
 }
 
+static int check_recurrent(const struct algo_args *args, struct err *err)
+{
+    const struct algorithm_settings *set = args->settings;
+    const int64_t chunks = args->window_rows / set->chunk;
+
+    if (set->recurrent == 0)
+        return 0;
+    if (set->symmetry != SYMMETRY_NONE)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
+                          "what a policy carries has no image under a symmetry; expected "
+                          "recurrent: 0 or symmetry: none");
+    if (args->window_rows > 0 && chunks < set->minibatches)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.minibatches"),
+                          "found %lld, expected at most %lld, the chunks of %lld steps "
+                          "in a window of %lld rows",
+                          (long long)set->minibatches, (long long)chunks,
+                          (long long)set->chunk, (long long)args->window_rows);
+    return 0;
+}
+
 static int check(const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
@@ -33,6 +53,8 @@ static int check(const struct algo_args *args, struct err *err)
 
     if (rc == 0)
         rc = check_agent_id(args->settings, err);
+    if (rc == 0)
+        rc = check_recurrent(args, err);
     if (rc < 0 || choices_only(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
@@ -130,6 +152,7 @@ void on_policy_done(struct on_policy *p)
     free(p->seen);
     free(p->order);
     free(p->ends);
+    free(p->place);
     free(p->rows);
     kit_done(&p->kit);
 }
@@ -354,6 +377,11 @@ size_t on_policy_columns(const struct algo *a, struct algo_column *ret)
                                   ret);
 }
 
+int64_t on_policy_carry_width(const struct algo *a)
+{
+    return ((const struct on_policy *)(const void *)a)->policy.carry_width;
+}
+
 int on_policy_act(struct algo *a, struct session *s, const struct act_args *args,
                   struct act_result *ret, struct err *err)
 {
@@ -363,7 +391,7 @@ int on_policy_act(struct algo *a, struct session *s, const struct act_args *args
 /* ---- C: steps of the optimisers ---- */
 
 struct minibatch {
-    const uint32_t *place; /* [n] in the window */
+    const uint32_t *place; /* [n] in the window, or PLACE_NONE */
     int64_t n;
     uint64_t step; /* of the update */
     int for_actor, for_critic;
@@ -377,18 +405,28 @@ struct reported {
     double kl, clipped; /* means over the rows; of the actor only */
 };
 
+/* How many chunks each copy's steps are cut into. */
+static int64_t chunks_of_copy(const struct on_policy *p, const struct batch *b)
+{
+    return (b->args->length + p->policy.chunk - 1) / p->policy.chunk;
+}
+
 void on_policy_reserve(struct on_policy *p, int64_t n)
 {
+    /* the last chunk of a copy may be shorter than the others */
+    const size_t rows = (size_t)n * (size_t)p->policy.chunk;
+
     if (n <= p->room)
         return;
     p->order = xreallocarray(p->order, (size_t)n, sizeof(*p->order));
     p->ends = xreallocarray(p->ends, (size_t)n, sizeof(*p->ends));
-    p->rows = xreallocarray(p->rows, (size_t)n, sizeof(*p->rows));
+    p->place = xreallocarray(p->place, rows, sizeof(*p->place));
+    p->rows = xreallocarray(p->rows, rows, sizeof(*p->rows));
     p->room = n;
     p->order_n = 0;
 }
 
-/* Draws the order of the window's rows in an epoch, when the epoch's first step comes
+/* Draws the order of the window's chunks in an epoch, when the epoch's first step comes
  * here; its other steps use the same one. */
 static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
                        int64_t epoch)
@@ -396,7 +434,6 @@ static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
     const uint64_t counter =
         b->args->update * (uint64_t)p->kit.settings->epochs + (uint64_t)epoch;
 
-    on_policy_reserve(p, n);
     if (p->order_n == n && p->order_of == counter)
         return;
     rng_permutation(b->args->permutation, counter, p->order, (size_t)n);
@@ -404,21 +441,50 @@ static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
     p->order_n = n;
 }
 
+/* Sets the places of n chunks' rows, in the order of time; chunk NULL: all chunks, in order. */
+static int64_t place_chunks(struct on_policy *p, const struct batch *b,
+                            const uint32_t *chunk, int64_t n)
+{
+    const int64_t length = b->args->length, steps = p->policy.chunk;
+    const int64_t each = chunks_of_copy(p, b);
+
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t k = chunk != NULL ? chunk[r] : r;
+        const int64_t copy = k / each, begin = k % each * steps;
+
+        for (int64_t t = 0; t < steps; t++)
+            p->place[t * n + r] =
+                begin + t < length ? (uint32_t)(copy * length + begin + t) : PLACE_NONE;
+    }
+    return n * steps;
+}
+
 /* The minibatch of step number `step` of an update. The minibatches of an epoch differ by
- * at most one row in length. */
+ * at most one chunk in length. */
 static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
                                     int64_t step, int for_actor, int for_critic)
 {
-    const int64_t n = b->args->batch * b->args->length;
+    const int64_t n = b->args->batch * chunks_of_copy(p, b);
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
+    on_policy_reserve(p, b->args->batch * b->args->length);
     draw_order(p, b, n, epoch);
-    return (struct minibatch){.place = p->order + begin,
-                              .n = end - begin,
+    return (struct minibatch){.place = p->place,
+                              .n = place_chunks(p, b, p->order + begin, end - begin),
                               .step = (uint64_t)step,
                               .for_actor = for_actor,
                               .for_critic = for_critic};
+}
+
+const uint32_t *on_policy_select_chunks(struct on_policy *p, struct batch *b)
+{
+    int64_t n;
+
+    on_policy_reserve(p, b->args->batch * b->args->length);
+    n = place_chunks(p, b, NULL, b->args->batch * chunks_of_copy(p, b));
+    batch_select(b, p->place, p->rows, n, 0, b->args->update);
+    return p->place;
 }
 
 /* Feeds values of the window at the minibatch's places. */
@@ -428,7 +494,7 @@ static void feed_kept(struct batch *b, struct output x, struct matrix *m,
     float *to = batch_room(b, m);
 
     for (int64_t i = 0; i < b->n; i++)
-        to[i] = kept[mini->place[i]];
+        to[i] = mini->place[i] != PLACE_NONE ? kept[mini->place[i]] : 0;
     batch_feed(b, x, m);
 }
 
@@ -439,6 +505,7 @@ static void feed_actor(struct on_policy *p, struct batch *b,
 {
     struct sampled_policy *policy = &p->policy;
 
+    sampled_policy_feed_carry(policy, b);
     if (policy->id.width > 0 || !mini->for_critic)
         batch_feed(b, policy->observation, policy->own);
     else

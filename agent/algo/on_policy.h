@@ -31,6 +31,8 @@
  *          with the sums of all members, and each step of C in `actor` and `critic` (their
  *          gradients), `apply` and `assign`. A minibatch then has as many rows of each member.
  *          What A and B find is kept in the local variable `window` (3, n).
+ * recurrent  the policy may be (sampled_policy.h); critics see the whole state, and are not.
+ *          Minibatches are of whole chunks. Not with symmetry.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id. r is then
  *          also the quotient of the image's probability and the row's own, which has no bound
@@ -107,10 +109,13 @@ struct on_policy {
     /* (B, 1), computed */
     struct matrix *scaled_value, *next_value, *target_values, *end_value, *kept_room;
     struct matrix *batch_advantage, *batch_returns, *batch_value, *now_log_prob;
-    uint32_t *order, *ends; /* (n) places in the window: drawn; of its cuts */
-    uint64_t *rows;         /* (n) of the log */
-    int64_t room, order_n;  /* rows in the order; 0: none is drawn */
-    uint64_t order_of;      /* the epoch that it is drawn for, counted over all updates */
+    uint32_t *
+        order; /* of the window's chunks, drawn; without a recurrent layer, of its rows */
+    uint32_t *ends;        /* (n) places in the window, of its cuts */
+    uint32_t *place;       /* of a minibatch's rows */
+    uint64_t *rows;        /* (n) of the log */
+    int64_t room, order_n; /* chunks in the order; 0: none is drawn */
+    uint64_t order_of;     /* the epoch that it is drawn for, counted over all updates */
     double sums[ON_POLICY_SUMS]; /* newest answer of `prepare` */
     double explained_variance;   /* of the newest A; NaN: the returns are all equal */
 };
@@ -134,11 +139,13 @@ int on_policy_build_graph(struct on_policy *p, struct err *err);
 
 void on_policy_rows(const struct algo *a, struct algo_rows *ret);
 size_t on_policy_columns(const struct algo *a, struct algo_column *ret);
+int64_t on_policy_carry_width(const struct algo *a);
 int on_policy_act(struct algo *a, struct session *s, const struct act_args *args,
                   struct act_result *ret, struct err *err);
 #define ON_POLICY_OPS(NAME, ABOUT, VARIANT, BUILD, FREE)                                 \
     KIT_OPS(NAME, ABOUT, VARIANT, BUILD, FREE, on_policy_act),                           \
-        .rows = on_policy_rows, .columns = on_policy_columns
+        .carry_width = on_policy_carry_width, .rows = on_policy_rows,                    \
+        .columns = on_policy_columns
 
 /* ---- stages ---- */
 
@@ -179,6 +186,9 @@ void on_policy_move_target(struct on_policy *p, struct batch *b);
 
 /* Goes on with all rows of the window, as they are stored. */
 void on_policy_select_all(struct batch *b);
+/* The same in chunks, as the policy sees them where it learns; returns the places, [b->n], where
+ * rows without one are PLACE_NONE. */
+const uint32_t *on_policy_select_chunks(struct on_policy *p, struct batch *b);
 /* Sets w->cut, from the truncated rows that it has. */
 void on_policy_find_cuts(const struct window *w, const float *alive,
                          const float *terminated);
@@ -192,6 +202,7 @@ void on_policy_reserve(struct on_policy *p, int64_t n);
 #define ON_POLICY_SETTINGS                                                               \
     "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches",              \
         "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale"
+#define ON_POLICY_RECURRENT_SETTINGS "recurrent", "cell", "chunk"
 extern const struct algorithm_scalar on_policy_scalars[];
 /* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations
  * and Huber loss. */

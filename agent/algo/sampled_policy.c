@@ -27,6 +27,10 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     p->masked = k->self->masked && !p->gaussian;
     p->id = agent_id_of(args);
     p->input = k->self->obs + p->id.width;
+    p->units = k->settings->recurrent;
+    p->cell = k->settings->cell == RECURRENT_LSTM ? CELL_LSTM : CELL_GRU;
+    p->carry_width = cell_carry_width(p->cell, p->units);
+    p->chunk = p->units > 0 ? (int)k->settings->chunk : 1;
     p->own = matrix_new(all, 0);
     p->own_next = matrix_new(all, 0);
     p->taken = matrix_new(all, 0);
@@ -38,6 +42,13 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     if (p->masked) {
         p->open = matrix_of_masks(all, NOW, 0);
         p->act_open = matrix_of_masks(all, NOW, 0);
+    }
+    if (p->units > 0) {
+        p->carries = matrix_new(all, 0);
+        p->firsts = matrix_new(all, 0);
+        (void)matrix_add_columns(p->carries, k->index, "carry", p->carry_width);
+        (void)matrix_add_columns(p->firsts, MATRIX_ALL, "first", 1);
+        p->act_carry = matrix_new(all, p->carry_width);
     }
     p->act_input = matrix_new(all, p->input);
     p->act_draw = matrix_new(all, k->self->width);
@@ -62,14 +73,25 @@ static struct output log_probabilities(struct graph *g, struct output logits,
     return concat(g, head, (size_t)space->n_heads, 1, NULL);
 }
 
+/* Log-probabilities of choices, or means. */
+static struct output scores_of(struct sampled_policy *p, struct output x)
+{
+    struct graph *g = p->kit->graph;
+
+    if (p->gaussian)
+        return x;
+    if (p->masked)
+        x = forbid_choices(g, x, p->allowed);
+    return log_probabilities(g, x, p->kit->self);
+}
+
 static void make_categorical(struct sampled_policy *p, struct output logits)
 {
     struct graph *g = p->kit->graph;
 
-    name_policy(g, p->observation, logits, POLICY_SCORES_CHOICES);
-    if (p->masked)
-        logits = forbid_choices(g, logits, p->allowed);
-    p->scores = log_probabilities(g, logits, p->kit->self);
+    if (p->units == 0) /* frozen.c feeds observations alone */
+        name_policy(g, p->observation, logits, POLICY_SCORES_CHOICES);
+    p->scores = scores_of(p, logits);
     p->log_prob = sum_of_row(g, mul(g, p->action, p->scores));
     p->probabilities = unary(g, "Exp", p->scores, NULL);
     p->entropy =
@@ -82,8 +104,10 @@ static void make_gaussian(struct sampled_policy *p, struct output mean)
     const struct space *space = p->kit->self;
     struct graph *g = p->kit->graph;
 
-    name_policy(g, p->observation, clip_by_value(g, mean, space->low, space->high, NULL),
-                POLICY_GIVES_ACTION);
+    if (p->units == 0)
+        name_policy(g, p->observation,
+                    clip_by_value(g, mean, space->low, space->high, NULL),
+                    POLICY_GIVES_ACTION);
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
     p->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
     variable_scope_leave(g);
@@ -94,20 +118,63 @@ static void make_gaussian(struct sampled_policy *p, struct output mean)
     p->entropy = normal_entropy(g, mean, p->log_std->read);
 }
 
-void sampled_policy_make(struct sampled_policy *p)
+/* steps 0: one step, which sets next_carry; otherwise chunks of so many. */
+static struct output network(struct sampled_policy *p, int steps, enum reuse reuse)
 {
     const struct network_config *net = &p->kit->config->actor;
     struct graph *g = p->kit->graph;
     struct output x;
+    struct cell cell;
 
-    variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
+    variable_scope_enter(g, "p_func", NULL, reuse);
     x = see_pictures(g, p->observation, net, &p->pictures);
-    x = mlp(g, x, net, p->kit->self->width);
+    if (p->units == 0) {
+        x = mlp(g, x, net, p->kit->self->width);
+        variable_scope_leave(g);
+        return x;
+    }
+    x = mlp_hidden(g, x, net);
+    if (output_valid(x)) {
+        cell = cell_new(g, p->cell, output_shape(x).dim[1], p->units,
+                        p->cell == CELL_GRU ? "gru" : "basic_lstm_cell", NULL, NULL);
+        if (steps > 0) {
+            x = cell_unroll(g, &cell, x, p->carry, p->first, steps, NULL);
+        } else {
+            p->next_carry = cell_step(g, &cell, x, p->carry);
+            x = cell_output(g, &cell, p->next_carry);
+        }
+    }
+    x = mlp_output(g, x, net, p->kit->self->width);
     variable_scope_leave(g);
+    return x;
+}
+
+void sampled_policy_make(struct sampled_policy *p)
+{
+    struct kit *k = p->kit;
+    struct output x;
+
+    if (p->units > 0) {
+        p->carry = kit_placeholder(k, p->carry_width, "carry");
+        p->first = kit_placeholder(k, 1, "first");
+        p->act_scores = scores_of(p, network(p, 0, REUSE_INHERIT));
+    }
+    x = network(p, p->units > 0 ? p->chunk : 0,
+                p->units > 0 ? REUSE_TRUE : REUSE_INHERIT);
     if (p->gaussian)
         make_gaussian(p, x);
     else
         make_categorical(p, x);
+    if (p->units == 0)
+        p->act_scores = p->scores;
+}
+
+void sampled_policy_feed_carry(struct sampled_policy *p, struct batch *b)
+{
+    if (p->units == 0)
+        return;
+    batch_feed_first(b, p->carry, p->carries, b->n / p->chunk);
+    batch_feed(b, p->first, p->firsts);
 }
 
 void sampled_policy_feed(struct sampled_policy *p, struct batch *b, enum when when)
@@ -168,11 +235,14 @@ void sampled_policy_add_noise(const float *restrict scores, float *restrict draw
 
 size_t sampled_policy_columns(const struct sampled_policy *p, struct algo_column *ret)
 {
-    ret[0] = (struct algo_column){"log_prob", 1};
-    if (!p->gaussian)
-        return 1;
-    ret[1] = (struct algo_column){"sample", p->kit->self->width};
-    return 2;
+    size_t n = 0;
+
+    ret[n++] = (struct algo_column){"log_prob", 1};
+    if (p->gaussian)
+        ret[n++] = (struct algo_column){"sample", p->kit->self->width};
+    if (p->units > 0)
+        ret[n++] = (struct algo_column){"carry", p->carry_width};
+    return n;
 }
 
 /* Columns that are NULL are not written. */
@@ -227,6 +297,28 @@ static int draw_all(const struct sampled_policy *p, struct session *s,
     return 0;
 }
 
+/* Feeds each copy's carry, 0 at its first step, and writes it into the rows. */
+static void feed_acting_carry(struct sampled_policy *p, struct batch *b,
+                              const struct act_args *args, struct act_result *ret)
+{
+    const size_t width = (size_t)p->carry_width;
+    float *x = batch_room(b, p->act_carry), *column = ret->columns[p->gaussian ? 2 : 1];
+
+    for (size_t e = 0; e < (size_t)b->n; e++) {
+        const int is_first =
+            args->carry == NULL || (args->first != NULL && args->first[e]);
+
+        if (is_first)
+            memset(x + e * width, 0, width * sizeof(float));
+        else
+            memcpy(x + e * width, args->carry + e * width, width * sizeof(float));
+    }
+    if (column != NULL && b->rc == 0)
+        memcpy(column, x, (size_t)b->n * width * sizeof(float));
+    batch_feed(b, p->carry, p->act_carry);
+    batch_fetch_data(b, p->next_carry, ret->carry, p->carry_width);
+}
+
 int sampled_policy_act(struct sampled_policy *p, struct session *s,
                        const struct act_args *args, struct act_result *ret,
                        struct err *err)
@@ -240,7 +332,9 @@ int sampled_policy_act(struct sampled_policy *p, struct session *s,
         batch_put_masks(&b, p->act_open, args->allowed);
         batch_feed_data(&b, p->allowed, batch_take(&b, p->act_open), width);
     }
-    batch_fetch_data(&b, p->scores, ret->actions, width);
+    if (p->units > 0)
+        feed_acting_carry(p, &b, args, ret);
+    batch_fetch_data(&b, p->act_scores, ret->actions, width);
     batch_run(&b);
     if (b.rc == 0 && p->gaussian)
         return draw_all(p, s, args, draw, ret, err);

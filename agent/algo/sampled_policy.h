@@ -4,15 +4,21 @@
  *           of impossible choices by 1e8.
  * Box       a normal distribution for each column, with deviations that do not depend on the
  *           observation (variable p_func/log_std); actions are cut to the bounds.
+ * Recurrent with the setting `recurrent`, a GRU or LSTM behind the hidden layers. Acting carries
+ *           its state through an episode, and adds to each row `carry` (H), the state that the
+ *           action was chosen with. To learn, rows are chunks of L = `chunk` consecutive steps of
+ *           a copy, R of them in the order of time: row t R + r is step t of chunk r; each begins
+ *           with the carry of its first row, and is reset where an episode begins.
  * act       a draw, or the most likely action (greedy). Adds to each row of the log `log_prob`
  *           (1), the logarithm of the action's probability when it was drawn; for boxes also
  *           `sample` (U), the draw before it was cut to the bounds.
- * Shapes    B rows, I the observation with the id, U the action.
+ * Shapes    B rows, I the observation with the id, U the action, H the carry.
  */
 #ifndef AGENT_ALGO_SAMPLED_POLICY_H
 #define AGENT_ALGO_SAMPLED_POLICY_H
 
 #include "agent/algo/kit.h"
+#include "agent/nn/recurrent.h"
 
 struct sampled_policy {
     struct kit *kit;
@@ -21,8 +27,14 @@ struct sampled_policy {
     struct agent_id id;
     int64_t input; /* I */
     struct pictures pictures;
+    int64_t units; /* of the recurrent layer; 0: there is none */
+    enum cell_type cell;
+    int64_t carry_width; /* H */
+    int chunk;           /* L; 1 without a recurrent layer */
 
     struct output observation, action, allowed; /* placeholders (B, I), (B, U), (B, U) */
+    struct output carry, first;                 /* (R, H), (B, 1), recurrent only */
+    struct output act_scores, next_carry;       /* (E, U), (E, H) of one step */
     struct output scores; /* (B, U): each head's log-probabilities; gaussian: means */
     struct output probabilities; /* (B, U) of each head's choices; not gaussian */
     struct output log_prob;      /* (B, 1) of `action` */
@@ -32,7 +44,8 @@ struct sampled_policy {
     struct matrix *own, *own_next;   /* (B, I) */
     struct matrix *taken;            /* (B, U) actions, or samples, of the rows */
     struct matrix *open, *open_next; /* masks */
-    struct matrix *act_input, *act_draw, *act_open; /* of copies */
+    struct matrix *carries, *firsts; /* (B, H), (B, 1) */
+    struct matrix *act_input, *act_draw, *act_open, *act_carry; /* of copies */
 };
 
 /* The column of the log that has what was drawn: "action", or "sample". */
@@ -42,6 +55,9 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
 /* The network and its distribution, from the placeholders. */
 void sampled_policy_make(struct sampled_policy *p);
 
+/* Feeds the carries of the chunks that the batch's rows are; nothing without a recurrent
+ * layer. */
+void sampled_policy_feed_carry(struct sampled_policy *p, struct batch *b);
 /* Feeds what the policy sees of the batch's rows, or after them. */
 void sampled_policy_feed(struct sampled_policy *p, struct batch *b, enum when when);
 /* The two parts of a draw. draw holds n uniform numbers, which become noise added to n scores;

@@ -92,6 +92,8 @@ static const struct field settings_fields[] = {
      .doc = "units of a recurrent layer behind the hidden ones; 0: none"},
     {"cell", FIELD_ENUM, SETTING(cell), NAMES("gru", "lstm"), .flags = FIELD_VARIABLES,
      .default_text = "gru", .doc = "of the recurrent layer"},
+    {"chunk", FIELD_I64, SETTING(chunk), WITHIN(1, 4096), .default_text = "10", RESPAWN,
+     .doc = "steps that gradients go back through a recurrent layer (windows)"},
     {"lambda", FIELD_F64, SETTING(lambda), .flags = FIELD_CENTRAL | FIELD_TARGETS,
      WITHIN(0, 1), .default_text = "0", SETTABLE,
      .doc = "targets of all steps, decaying with this; 0: of n_step"},

@@ -1,0 +1,107 @@
+"""Policies of on-policy algorithms that carry a state through an episode: what they learn from is
+what they played with, and deaths, a resume and a fork change no byte."""
+import csv
+import json
+
+import harness
+from test_exactness import outcome
+
+CONFIG = """
+env: {{{env}, copies: 8}}
+run: {{env_steps: {steps}, seed: 4}}
+experience: {{update_every: 264}}
+checkpoint: {{every_env_steps: 1056, max_to_keep: none}}
+evaluation: {{every_env_steps: 1056, episodes: 4}}
+log: {{every_env_steps: 264}}
+defaults:
+  algorithm: {algorithm}
+  actor: {{hidden: [16]}}
+  critic: {{hidden: [16]}}
+  restart: {{max_restarts: 1000000, delay: 0s}}
+  settings: {{recurrent: 12, {settings}}}
+  {more}
+"""
+SPREAD = "id: simple_spread, reward: team_mean"
+COMMAND = ["python3", str(harness.SOURCE / "scripts" / "pettingzoo_bridge.py"),
+           str(harness.SOURCE / "tests" / "bench" / "memory_tasks.py") + ":Recall"]
+# (algorithm, environment, settings, other keys): 33 steps are four chunks of 10, or three of 16
+CASES = {
+    "ippo": ("ippo", SPREAD, "epochs: 2, minibatches: 3", ""),
+    "lstm": ("mappo", SPREAD, "cell: lstm, chunk: 16, epochs: 2", ""),
+    "shared": ("mappo", SPREAD, "agent_id: true, epochs: 2, minibatches: 2", "share: team"),
+    "turns": ("happo", SPREAD, "epochs: 2, chunk: 7", ""),
+    "plain": ("maa2c", SPREAD, "chunk: 33", ""),
+    "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2", ""),
+    "masks": ("ippo", "id: foraging, max_steps: 20", "minibatches: 2, epochs: 2", ""),
+}
+
+
+def config(w, name, steps=6336, **changes):
+    algorithm, env, settings, more = CASES[name]
+    return w.write(f"{name}.yaml", CONFIG.format(
+        algorithm=algorithm, env=env, settings=changes.get("settings", settings), more=more,
+        steps=steps))
+
+
+def column(w, run, ending):
+    with open(w.run_dir(run) / "metrics" / "progress.csv", newline="") as f:
+        rows = list(csv.DictReader(f))
+    name = next(c for c in rows[0] if c.endswith(ending))
+    return [float(r[name]) for r in rows if r[name]]
+
+
+def test_deaths_change_nothing(w):
+    """Also in a group that shares its parameters, in turns, with masks and in a box."""
+    deaths = 0
+    for name in CASES:
+        file = config(w, name)
+        w.brood("run", file, "--name", name)
+        p = w.start("run", file, "--name", f"{name}-killed")
+        harness.wait_until("its rows", lambda n=name: harness.checkpoints(
+            w.run_dir(f"{n}-killed")))
+        for _ in range(3):
+            pids = harness.wait_until("its agents, or its end", lambda n=name, p=p: [
+                a["pid"] for a in w.status(f"{n}-killed")["agents"] if a.get("pid")] or
+                p.poll() is not None)
+            for pid in () if pids is True else pids:
+                if pid in harness.processes():
+                    harness.kill(pid)
+        assert p.wait() == 0, p.log.read_text()
+        harness.assert_same_files(outcome(w.run_dir(name)), outcome(w.run_dir(f"{name}-killed")))
+        deaths += (w.run_dir(f"{name}-killed") / "journal").read_text().count("event=respawn")
+    assert deaths >= 6, deaths
+    middle = harness.checkpoints(w.run_dir("lstm"))[2]
+    w.brood("fork", f"lstm@{middle}", "--name", "fork")
+    w.brood("resume", "fork")
+    harness.assert_same_files(outcome(w.run_dir("lstm")), outcome(w.run_dir("fork")))
+
+
+def test_the_first_step_learns_from_what_was_played(w):
+    """Log-probabilities are those of acting, to the last bit, however the window is cut."""
+    for chunk in 4, 33, 50:
+        w.brood("run", config(w, "ippo", 1056, settings=f"epochs: 1, chunk: {chunk}"),
+                "--name", f"c{chunk}")
+        assert set(column(w, f"c{chunk}", "agent_0/approx_kl")) == {0.0}, chunk
+
+
+def test_what_must_be_remembered_is_learnt(w):
+    """The sign that is shown in the first step alone: 0.25 without a memory."""
+    text = CONFIG.format(algorithm="ippo", env=f"command: {json.dumps(COMMAND)}", steps=60000,
+                         settings="chunk: 11, minibatches: 4", more="discount: 0.99")
+    text = text.replace("copies: 8", "copies: 16").replace("[16]", "[64]").replace(
+        "update_every: 264", "update_every: 1056").replace("every_env_steps: 1056",
+                                                           "every_env_steps: 60000")
+    file = w.write("recall.yaml", text.replace("recurrent: 12", "recurrent: 64"))
+    w.brood("run", file, "--name", "recall", "--set", "defaults.optimizer.learning_rate=0.001")
+    found = json.loads(w.brood("eval", "recall", "--episodes", "200", "--json")[0].splitlines()[-1])
+    assert found["team_return_mean"] > 0.6, found
+    for wrong, why in (("settings.symmetry=env", "expected recurrent: 0 or symmetry: none"),
+                       ("settings.minibatches=100", "at most 8, the chunks of 33 steps")):
+        _, err = w.brood("check", config(w, "plain"), "--set", f"defaults.{wrong}", code=2)
+        assert why in err and err.count("\n") == 1, err
+    _, err = w.brood("check", config(w, "plain"), "--set", "defaults.algorithm=coma")
+    assert "dropped recurrent and chunk: no setting of coma" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
