@@ -111,8 +111,10 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
 
 void kit_done(struct kit *k)
 {
-    for (size_t i = 0; i < k->n_steps; i++)
+    for (size_t i = 0; i < k->n_steps; i++) {
         accept_reject_free(k->step[i].trials);
+        free(k->step[i].path);
+    }
     reward_scale_done(&k->scale);
     matrices_done(&k->matrices);
     free(k->feeds.list);
@@ -135,7 +137,7 @@ struct output kit_placeholder(struct kit *k, int64_t width, const char *name)
 static struct share_part part_of(const struct kit *k, const struct step *s)
 {
     return (struct share_part){
-        .step = {.scope = s->scope,
+        .step = {.scope = s->path,
                  .optimizer = s->optimizer,
                  .clip_norm = k->clip_norm != NULL ? k->clip_norm->constant : OUTPUT_NONE,
                  .clip_by = s->clip_by},
@@ -157,13 +159,13 @@ size_t kit_add_step(struct kit *k, struct step step)
 
     CHECK(k->n_steps < KIT_MAX_STEPS);
     *s = step;
-    s->scope = xasprintf("%s/%s/", k->self->name, step.scope);
+    s->path = xasprintf("%s/%s/", k->self->name, step.scope);
     part = part_of(k, s);
     if (k->share == NULL && s->optimizer->type != OPT_ACCEPT_REJECT) {
         s->train = minimize_clipped(k->graph, s->loss, &part.step, &k->failure);
         take_part(k, s, &part);
         if (s->train == NULL && k->failure.code == 0)
-            (void)err_set(&k->failure, ERR_ARG, "no step for %s", s->scope);
+            (void)err_set(&k->failure, ERR_ARG, "no step for %s", s->path);
     }
     return k->n_steps++;
 }
@@ -449,7 +451,7 @@ static int try_changes(struct batch *b, struct step *s, const struct run_args *r
     int rc = 0;
 
     if (s->trials == NULL)
-        rc = accept_reject_new(&s->trials, b->session, s->scope,
+        rc = accept_reject_new(&s->trials, b->session, s->path,
                                rng_key_derive(b->args->key, "accept_reject"), b->err);
     if (rc == 0)
         rc = accept_reject_begin(s->trials, run, b->fetched.value, b->err);

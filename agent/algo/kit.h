@@ -55,7 +55,8 @@ struct step {
     const char *norm_name; /* that the gradient's norm is reported by; NULL: it is not */
     const char *rate_name; /* that the learning rate is reported by; NULL: it is not */
     struct output loss;    /* none in a ps */
-    /* Set by kit_build_steps. */
+    /* Set by kit_add_step and kit_share_steps. */
+    char *path;         /* of the scope: owned */
     struct output norm; /* of the gradients before clipping, where steps are made */
     struct operation *train;
     struct accept_reject *trials; /* from the first update on */

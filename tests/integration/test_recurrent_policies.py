@@ -86,7 +86,8 @@ def test_the_first_step_learns_from_what_was_played(w):
 
 def test_what_must_be_remembered_is_learnt(w):
     """The sign that is shown in the first step alone: 0.25 without a memory."""
-    text = CONFIG.format(algorithm="ippo", env=f"command: {json.dumps(COMMAND)}", steps=60000,
+    steps = 3168 if harness.SANITIZED else 60000  # the former is not enough to learn it
+    text = CONFIG.format(algorithm="ippo", env=f"command: {json.dumps(COMMAND)}", steps=steps,
                          settings="chunk: 11, minibatches: 4", more="discount: 0.99")
     text = text.replace("copies: 8", "copies: 16").replace("[16]", "[64]").replace(
         "update_every: 264", "update_every: 1056").replace("every_env_steps: 1056",
@@ -94,7 +95,7 @@ def test_what_must_be_remembered_is_learnt(w):
     file = w.write("recall.yaml", text.replace("recurrent: 12", "recurrent: 64"))
     w.brood("run", file, "--name", "recall", "--set", "defaults.optimizer.learning_rate=0.001")
     found = json.loads(w.brood("eval", "recall", "--episodes", "200", "--json")[0].splitlines()[-1])
-    assert found["team_return_mean"] > 0.6, found
+    assert harness.SANITIZED or found["team_return_mean"] > 0.6, found
     for wrong, why in (("settings.symmetry=env", "expected recurrent: 0 or symmetry: none"),
                        ("settings.minibatches=100", "at most 8, the chunks of 33 steps")):
         _, err = w.brood("check", config(w, "plain"), "--set", f"defaults.{wrong}", code=2)
