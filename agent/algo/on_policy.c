@@ -21,6 +21,10 @@ static int check_share(const struct algo_args *args, int keeps, struct err *err)
             err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
             "popart changes weights that a ps has; expected running or none "
             "where parameters are shared");
+    if (args->share != NULL && args->settings->target_kl > 0)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.target_kl"),
+                          "agents that share parameters make all passes together; "
+                          "expected none, or share: none");
     if (keeps && args->window_rows < 1)
         return err_set(err, ERR_ARG, "the size of a window of rows is not known");
     return 0;
@@ -619,14 +623,27 @@ void on_policy_run_epochs(struct on_policy *p, struct batch *b,
                           const struct on_policy_kept *kept, int for_actor,
                           int for_critic)
 {
-    const int64_t steps = p->kit.repeats;
+    const struct algorithm_settings *set = p->kit.settings;
+    const int64_t m = set->minibatches;
+    const int stops_early = for_actor && set->target_kl > 0;
     struct reported all = {0};
+    int64_t steps = 0;
+    double kl = 0; /* mean of the newest pass */
 
-    for (int64_t i = 0; i < steps && b->rc == 0; i++)
-        learn_minibatch(p, b, kept, choose_rows(p, b, i, for_actor, for_critic), &all);
+    while (steps < p->kit.repeats && b->rc == 0 &&
+           (!stops_early || kl <= set->target_kl)) {
+        const double before = all.kl;
+
+        for (int64_t end = steps + m; steps < end; steps++)
+            learn_minibatch(p, b, kept, choose_rows(p, b, steps, for_actor, for_critic),
+                            &all);
+        kl = (all.kl - before) / (double)m;
+    }
     report_steps(b, &all, steps, for_actor);
     batch_report_rates(b, for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC,
                        (size_t)(for_actor + for_critic));
+    if (stops_early)
+        batch_show(b, "epochs", (double)(steps / m));
 }
 
 /* Computes the gradients of the actor's loss, or of the critic's. */

@@ -24,6 +24,8 @@
  *                  r = exp(log_prob now - log_prob of the row)
  *          critic  mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))), G normalised,
  *                  h: huber, or half the square
+ *          With target_kl, a pass whose mean approx_kl is above it is the last one; the scalar
+ *          `epochs` then counts passes (Spinning Up, Stable-Baselines3).
  * D        target: with n_step, the target critic, t = (1 - polyak) t + polyak v; where
  *          target_every is given, t = v after each so many updates
  *          Means are over rows in which the agent is alive.
@@ -200,7 +202,7 @@ void on_policy_reserve(struct on_policy *p, int64_t n);
 /* ---- descriptions ---- */
 
 #define ON_POLICY_SETTINGS                                                               \
-    "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches",              \
+    "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches", "target_kl", \
         "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale"
 #define ON_POLICY_RECURRENT_SETTINGS "recurrent", "cell", "chunk"
 extern const struct algorithm_scalar on_policy_scalars[];

@@ -71,6 +71,8 @@ static const struct field settings_fields[] = {
     {"minibatches", FIELD_I64, SETTING(minibatches), .flags = FIELD_REPEATS | FIELD_PARTS,
      WITHIN(1, 1000), .default_text = "1", RESPAWN,
      .doc = "steps of the optimisers in a pass"},
+    {"target_kl", FIELD_F64_OR_NONE, SETTING(target_kl), ABOVE(0), .default_text = "none",
+     RESPAWN, .doc = "a pass whose mean approx_kl is above ends an update"},
     {"value_norm", FIELD_ENUM, SETTING(value_norm), NAMES("none", "running", "popart"),
      .flags = FIELD_VARIABLES, .default_text = "running",
      .doc = "how the critic's targets are normalised"},

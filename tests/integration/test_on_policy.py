@@ -1,5 +1,5 @@
-"""Policies of on-policy algorithms that carry a state through an episode: what they learn from is
-what they played with, and deaths, a resume and a fork change no byte."""
+"""On-policy algorithms: policies that carry a state through an episode learn from what they played
+with; passes end early with target_kl; deaths, a resume and a fork change no byte."""
 import csv
 import json
 
@@ -82,6 +82,24 @@ def test_the_first_step_learns_from_what_was_played(w):
         w.brood("run", config(w, "ippo", 1056, settings=f"epochs: 1, chunk: {chunk}"),
                 "--name", f"c{chunk}")
         assert set(column(w, f"c{chunk}", "agent_0/approx_kl")) == {0.0}, chunk
+
+
+def test_passes_end_when_the_policy_has_moved(w):
+    """With target_kl; the same passes beside deaths."""
+    file = config(w, "ippo", 4224, settings="epochs: 12, target_kl: 0.0005")
+    w.brood("run", file, "--name", "calm")
+    passes, moved = (column(w, "calm", f"agent_0/{name}") for name in ("epochs", "approx_kl"))
+    assert any(n < 12 for n in passes) and all(1 <= n <= 12 for n in passes), passes
+    assert max(moved) < 0.05, moved
+    p = w.start("run", file, "--name", "killed")
+    harness.wait_until("its rows", lambda: harness.checkpoints(w.run_dir("killed")))
+    for a in w.status("killed")["agents"]:
+        if a.get("pid") in harness.processes():
+            harness.kill(a["pid"])
+    assert p.wait() == 0, p.log.read_text()
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
+    _, err = w.brood("check", file, "--set", "defaults.share=team", code=2)
+    assert "target_kl: agents that share parameters make all passes together" in err, err
 
 
 def test_what_must_be_remembered_is_learnt(w):
