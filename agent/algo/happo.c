@@ -10,7 +10,7 @@
  *          being the policies right after and before the turn of each, and 1 where that agent
  *          was not alive. The answer is `factor` (teams, E, T) with its own quotient multiplied
  *          in. M min(r A, clip(r) A) is min(r M A, clip(r) M A), since M is not below 0.
- * critic   the critic's steps of C, and D; meanwhile others have their turns
+ * critic   the critic's steps of C, D and E; meanwhile others have their turns
  */
 #include "agent/algo/on_policy.h"
 #include "common/mem/xmalloc.h"
@@ -116,6 +116,7 @@ static void critic(struct algo *a, struct batch *b)
 
     on_policy_run_epochs(p, b, &kept, 0, 1);
     on_policy_move_target(p, b);
+    on_policy_count_observations(p, b);
 }
 
 static const struct stage_of stages[] = {

@@ -21,6 +21,11 @@ static int check_share(const struct algo_args *args, int keeps, struct err *err)
             err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
             "popart changes weights that a ps has; expected running or none "
             "where parameters are shared");
+    if (args->share != NULL && args->settings->normalize_observations)
+        return err_set_at(err, ERR_CONFIG,
+                          ERR_AT(.key = "settings.normalize_observations"),
+                          "each agent has statistics of its own; expected none, or "
+                          "share: none");
     if (args->share != NULL && args->settings->target_kl > 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.target_kl"),
                           "agents that share parameters make all passes together; "
@@ -59,6 +64,10 @@ static int check(const struct algo_args *args, struct err *err)
         rc = check_agent_id(args->settings, err);
     if (rc == 0)
         rc = check_recurrent(args, err);
+    if (rc == 0 && args->settings->normalize_observations &&
+        (args->config->actor.conv.n > 0 || args->config->critic.conv.n > 0))
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.normalize_observations"),
+                        "convolutions see images as they are; expected none");
     if (rc < 0 || choices_only(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
@@ -91,6 +100,7 @@ static struct matrix *state_of(struct on_policy *p, enum when when)
 
     for (size_t j = 0; j < p->n_seen; j++)
         (void)matrix_add_obs(m, when, p->seen[j]);
+    p->seen_obs = matrix_width(m);
     for (size_t j = 1; p->choices > 0 && j < p->n_seen; j++) {
         const size_t agent = p->seen[j];
 
@@ -275,8 +285,9 @@ static struct output critic_network_of(struct on_policy *p, const char *scope)
     struct graph *g = p->kit.graph;
     struct output value;
 
+    value = obs_norm_apply(&p->obs_norm, g, p->state, p->seen_obs);
     variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
-    value = see_pictures(g, p->state, net, &p->pictures);
+    value = see_pictures(g, value, net, &p->pictures);
     value = mlp(g, value, net, p->choices > 0 ? p->choices : 1);
     variable_scope_leave(g);
     return value;
@@ -352,6 +363,9 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
     variable_scope_enter(g, k->self->name, NULL, REUSE_INHERIT);
     make_placeholders(p);
     make_lives(p);
+    if (k->settings->normalize_observations)
+        p->obs_norm = obs_norm_new(g, p->seen_obs);
+    p->policy.norm = &p->obs_norm;
     sampled_policy_make(&p->policy);
     if (kit_learns(k))
         p->norm = value_norm_new(g, k->settings->value_norm);
@@ -700,6 +714,23 @@ void on_policy_move_target(struct on_policy *p, struct batch *b)
         batch_update_targets(b);
 }
 
+void on_policy_count_observations(struct on_policy *p, struct batch *b)
+{
+    const float *rows, *alive;
+    int rc;
+
+    if (p->obs_norm.statistics == NULL)
+        return;
+    on_policy_select_all(b);
+    rows = batch_take(b, p->now);
+    alive = batch_take(b, p->kit.alive);
+    rc = b->rc == 0 ? obs_norm_count(&p->obs_norm, b->session, rows, b->n,
+                                     matrix_width(p->now), alive, b->err)
+                    : b->rc;
+    if (rc < 0)
+        batch_fail(b, rc);
+}
+
 /* ---- the other stages ---- */
 
 /* Adds up the sums of all members, in the group's order. */
@@ -734,6 +765,7 @@ void on_policy_learn(struct algo *a, struct batch *b)
     on_policy_normalize_by(p, b, &kept, p->sums);
     on_policy_run_epochs(p, b, &kept, 1, 1);
     on_policy_move_target(p, b);
+    on_policy_count_observations(p, b);
 }
 
 void on_policy_prepare(struct algo *a, struct batch *b)

@@ -104,6 +104,8 @@ struct on_policy {
     struct variable *kept; /* (3, n) */
     struct live *lambda, *clip_ratio, *entropy_weight, *actor_rate, *critic_rate;
     struct value_norm norm;
+    struct obs_norm obs_norm;
+    int64_t seen_obs; /* columns of observations that the critic sees */
 
     struct matrix *now, *next;                   /* (B, S) */
     struct matrix *chosen, *next_chosen;         /* (B, C), coma only */
@@ -169,6 +171,8 @@ void on_policy_assign(struct algo *a, struct batch *b);
 
 /* ---- their parts ---- */
 
+/* E: what is seen of the window's rows is counted (obs_norm.h), after all that learns from it. */
+void on_policy_count_observations(struct on_policy *p, struct batch *b);
 /* Where A and B keep their results. */
 struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b);
 /* A: sets kept, sums and explained_variance, which it reports. */
@@ -203,7 +207,8 @@ void on_policy_reserve(struct on_policy *p, int64_t n);
 
 #define ON_POLICY_SETTINGS                                                               \
     "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches", "target_kl", \
-        "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale"
+        "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale",             \
+        "normalize_observations"
 #define ON_POLICY_RECURRENT_SETTINGS "recurrent", "cell", "chunk"
 extern const struct algorithm_scalar on_policy_scalars[];
 /* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations

@@ -18,6 +18,7 @@
 #define AGENT_ALGO_SAMPLED_POLICY_H
 
 #include "agent/algo/kit.h"
+#include "agent/algo/obs_norm.h"
 #include "agent/nn/recurrent.h"
 
 struct sampled_policy {
@@ -27,7 +28,8 @@ struct sampled_policy {
     struct agent_id id;
     int64_t input; /* I */
     struct pictures pictures;
-    int64_t units; /* of the recurrent layer; 0: there is none */
+    const struct obs_norm *norm; /* of what its network sees */
+    int64_t units;               /* of the recurrent layer; 0: there is none */
     enum cell_type cell;
     int64_t carry_width; /* H */
     int chunk;           /* L; 1 without a recurrent layer */

@@ -49,6 +49,7 @@ struct algorithm_settings {
     double target_entropy_share, target_entropy_each; /* sac adapts alpha to reach it */
     int64_t epochs;                                   /* passes over a window of rows */
     int64_t minibatches;                              /* of a pass */
+    int normalize_observations;
     double target_kl; /* a pass above it is an update's last one; 0: none is ("none") */
     enum value_norm_kind value_norm;
     enum reward_scale_kind reward_scale;

@@ -2,6 +2,8 @@
 with; passes end early with target_kl; deaths, a resume and a fork change no byte."""
 import csv
 import json
+import statistics
+import struct
 
 import harness
 from test_exactness import outcome
@@ -32,6 +34,7 @@ CASES = {
     "turns": ("happo", SPREAD, "epochs: 2, chunk: 7", ""),
     "plain": ("maa2c", SPREAD, "chunk: 33", ""),
     "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2", ""),
+    "normalized": ("mappo", SPREAD, "normalize_observations: running, epochs: 2", ""),
     "masks": ("ippo", "id: foraging, max_steps: 20", "minibatches: 2, epochs: 2", ""),
 }
 
@@ -82,6 +85,44 @@ def test_the_first_step_learns_from_what_was_played(w):
         w.brood("run", config(w, "ippo", 1056, settings=f"epochs: 1, chunk: {chunk}"),
                 "--name", f"c{chunk}")
         assert set(column(w, f"c{chunk}", "agent_0/approx_kl")) == {0.0}, chunk
+
+
+def floats_of_the_log(path, column):
+    """All rows of a column of floats (common/store/layout.h)."""
+    data = path.read_bytes()
+    n, row_bytes = struct.unpack_from("<IQ", data, 12)
+    for i in range(n):
+        name = data[32 + 128 * i:][:112].split(b"\0")[0].decode()
+        _, elements, offset = struct.unpack_from("<IIQ", data, 32 + 128 * i + 112)
+        if name == column:
+            return [struct.unpack_from(f"<{elements}f", data, at + offset)
+                    for at in range(1 << 20, len(data), row_bytes)]
+    raise AssertionError(column)
+
+
+def tensor(w, prefix, name):
+    return json.loads(w.brood("inspect", prefix, "--tensor", name, "--json")[0])["values"]
+
+
+def test_observations_are_normalised_by_what_was_seen(w):
+    """The statistics are those of all rows, of own and other agents' observations, and of an
+    update that learns from what was played with them."""
+    file = config(w, "normalized", 1056, settings="epochs: 1, recurrent: 0, "
+                  "normalize_observations: running").read_text()
+    file = w.write("plain.yaml", file.replace("recurrent: 12, ", ""))
+    w.brood("run", file, "--name", "a", "--set", "experience.keep=true")
+    assert set(column(w, "a", "agent_0/approx_kl")) == {0.0}
+    prefix = w.run_dir("a") / "checkpoints" / "1056" / "agent_1"
+    mean, scale = (tensor(w, prefix, f"agent_1/observation_norm/{n}") for n in ("mean", "scale"))
+    log = w.run_dir("a") / "experience"
+    seen = [[*own, *first, *third] for own, first, third in zip(*(
+        floats_of_the_log(log, f"agent_{i}/obs") for i in (1, 0, 2)))]
+    assert len(seen) == 1056 and len(mean) == len(seen[0]) == 54, (len(seen), len(mean))
+    for k, x in enumerate(zip(*seen)):
+        assert abs(statistics.fmean(x) - mean[k]) < 1e-5, k
+        assert abs(1 / (statistics.pvariance(x) + 1e-8) ** 0.5 - scale[k]) < 1e-5 * scale[k], k
+    _, err = w.brood("check", file, "--set", "defaults.share=team", code=2)
+    assert "normalize_observations: each agent has statistics of its own" in err, err
 
 
 def test_passes_end_when_the_policy_has_moved(w):
