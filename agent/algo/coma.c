@@ -28,6 +28,7 @@ struct algo {
     struct matrix *cuts;                   /* (n) */
     struct matrix *proposal, *draw, *all;  /* (ends, U), (ends, U), (n, U) */
     struct matrix *values, *probabilities; /* (n, C), (n, U) */
+    struct matrix *carry;                  /* (ends, H) */
 };
 
 /* ---- propose ---- */
@@ -65,8 +66,15 @@ static void propose(struct algo *a, struct batch *b)
     if (b->rc < 0)
         return;
     batch_select(b, p->ends, p->rows, ends, 0, b->args->update);
+    if (p->policy.units > 0) { /* what is carried there */
+        sampled_policy_feed(&p->policy, b, NOW);
+        batch_feed(b, p->policy.carry, p->policy.carries);
+        batch_fetch(b, p->policy.next_carry, a->carry);
+        batch_run(b);
+        batch_feed(b, p->policy.carry, a->carry);
+    }
     sampled_policy_feed(&p->policy, b, NEXT);
-    batch_fetch(b, p->policy.scores, a->proposal);
+    batch_fetch(b, p->policy.act_scores, a->proposal);
     batch_run(b);
     draw = batch_room(b, a->draw);
     actions = batch_take(b, a->proposal);
@@ -114,11 +122,10 @@ static void find_values(struct on_policy *p, struct batch *b, const struct windo
     const int64_t n = b->n, width = self->width;
     const float *values, *probabilities, *actions;
 
-    sampled_policy_feed(&p->policy, b, NOW);
+    on_policy_run_policy(p, b, p->policy.probabilities, a->probabilities);
     batch_feed(b, p->state, p->now);
     batch_feed(b, p->choice, p->chosen);
     batch_fetch(b, p->values, a->values);
-    batch_fetch(b, p->policy.probabilities, a->probabilities);
     batch_fetch_data(b, p->target_value, w->target_value, 1);
     batch_run(b);
     values = batch_take(b, a->values);
@@ -194,6 +201,7 @@ static void make_matrices(struct algo *a)
     a->proposal = matrix_new(&k->matrices, width);
     a->draw = matrix_new(&k->matrices, width);
     a->all = matrix_new(&k->matrices, width);
+    a->carry = matrix_new(&k->matrices, a->on.policy.carry_width);
     a->values = matrix_new(&k->matrices, a->on.choices);
     a->probabilities = matrix_new(&k->matrices, width);
 }

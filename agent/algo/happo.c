@@ -24,7 +24,6 @@ struct algo {
     int64_t teams, team;   /* their number, and which is this agent's */
     struct matrix *factor; /* (teams, n) */
     struct matrix *weighted, *before, *after; /* (n) */
-    struct matrix *of_chunks;
 };
 
 /* ---- the stages ---- */
@@ -63,27 +62,10 @@ static float *read_factor(struct algo *a, struct batch *b)
 }
 
 /* The log-probabilities of the actions taken in all rows. */
-static const float *run_log_prob(struct algo *a, struct batch *b, struct matrix *to)
+static const float *run_log_prob(struct on_policy *p, struct batch *b, struct matrix *to)
 {
-    struct on_policy *p = &a->on;
-    const uint32_t *place = on_policy_select_chunks(p, b);
-    const float *of_chunks;
-    float *ret;
-    int64_t n;
-
-    sampled_policy_feed_carry(&p->policy, b);
-    sampled_policy_feed(&p->policy, b, NOW);
-    batch_feed(b, p->policy.action, p->policy.taken);
-    batch_fetch(b, p->policy.log_prob, a->of_chunks);
-    batch_run(b);
-    of_chunks = batch_take(b, a->of_chunks);
-    n = b->n;
-    on_policy_select_all(b);
-    ret = batch_room(b, to);
-    for (int64_t i = 0; b->rc == 0 && i < n; i++)
-        if (place[i] != PLACE_NONE)
-            ret[place[i]] = of_chunks[i];
-    return ret;
+    on_policy_run_policy(p, b, p->policy.log_prob, to);
+    return batch_take(b, to);
 }
 
 static void turn(struct algo *a, struct batch *b)
@@ -91,14 +73,14 @@ static void turn(struct algo *a, struct batch *b)
     struct on_policy *p = &a->on;
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
     float *all = read_factor(a, b), *factor = b->rc == 0 ? all + a->team * b->n : NULL;
-    const float *before = run_log_prob(a, b, a->before), *after, *alive;
+    const float *before = run_log_prob(p, b, a->before), *after, *alive;
     float *advantage = batch_room(b, a->weighted);
     const struct on_policy_kept weighted = {kept.value, advantage, kept.returns};
 
     for (int64_t i = 0; i < b->n; i++)
         advantage[i] = factor[i] * kept.advantage[i];
     on_policy_run_epochs(p, b, &weighted, 1, 0);
-    after = run_log_prob(a, b, a->after);
+    after = run_log_prob(p, b, a->after);
     alive = batch_take(b, p->kit.alive);
     for (int64_t i = 0; i < b->n; i++)
         if (alive[i] != 0)
@@ -163,7 +145,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         a->weighted = matrix_new(&a->on.kit.matrices, 1);
         a->before = matrix_new(&a->on.kit.matrices, 1);
         a->after = matrix_new(&a->on.kit.matrices, 1);
-        a->of_chunks = matrix_new(&a->on.kit.matrices, 1);
         rc = on_policy_build_graph(&a->on, err);
     }
     if (rc == 0)
@@ -175,8 +156,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
 
 /* ---- description ---- */
 
-static const char *const settings[] = {ON_POLICY_SETTINGS, ON_POLICY_RECURRENT_SETTINGS,
-                                       "gae", NULL};
+static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", NULL};
 
 /* Kuba et al. 2022, and the settings of HARL. */
 static const struct algorithm_default happo_defaults[] = {

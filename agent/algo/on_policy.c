@@ -139,6 +139,7 @@ static void make_matrices(struct on_policy *p)
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]); i++)
         *computed[i] = matrix_new(all, 1);
     p->kept_room = matrix_new(all, 3);
+    p->of_chunks = matrix_new(all, p->kit.self->width);
 }
 
 int on_policy_init(struct on_policy *p, const struct algo_args *args,
@@ -495,14 +496,31 @@ static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
                               .for_critic = for_critic};
 }
 
-const uint32_t *on_policy_select_chunks(struct on_policy *p, struct batch *b)
+/* The rows are run in chunks, as the policy sees them where it learns. */
+void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
+                          struct matrix *to)
 {
+    const int64_t width = matrix_width(to);
+    const size_t bytes = (size_t)width * sizeof(float);
+    float *of_chunks, *ret;
     int64_t n;
 
+    if (b->rc < 0)
+        return;
     on_policy_reserve(p, b->args->batch * b->args->length);
     n = place_chunks(p, b, NULL, b->args->batch * chunks_of_copy(p, b));
     batch_select(b, p->place, p->rows, n, 0, b->args->update);
-    return p->place;
+    of_chunks = batch_room(b, p->of_chunks);
+    sampled_policy_feed_carry(&p->policy, b);
+    sampled_policy_feed(&p->policy, b, NOW);
+    batch_feed(b, p->policy.action, p->policy.taken);
+    batch_fetch_data(b, x, of_chunks, width);
+    batch_run(b);
+    on_policy_select_all(b);
+    ret = batch_room(b, to);
+    for (int64_t i = 0; b->rc == 0 && i < n; i++)
+        if (p->place[i] != PLACE_NONE)
+            memcpy(ret + p->place[i] * width, of_chunks + i * width, bytes);
 }
 
 /* Feeds values of the window at the minibatch's places. */

@@ -111,7 +111,8 @@ struct on_policy {
     struct matrix *chosen, *next_chosen;         /* (B, C), coma only */
     struct matrix *first, *truncated, *log_prob; /* (B, 1) of the log */
     /* (B, 1), computed */
-    struct matrix *scaled_value, *next_value, *target_values, *end_value, *kept_room;
+    struct matrix *scaled_value, *next_value, *target_values, *end_value, *kept_room,
+        *of_chunks;
     struct matrix *batch_advantage, *batch_returns, *batch_value, *now_log_prob;
     uint32_t *
         order; /* of the window's chunks, drawn; without a recurrent layer, of its rows */
@@ -192,9 +193,9 @@ void on_policy_move_target(struct on_policy *p, struct batch *b);
 
 /* Goes on with all rows of the window, as they are stored. */
 void on_policy_select_all(struct batch *b);
-/* The same in chunks, as the policy sees them where it learns; returns the places, [b->n], where
- * rows without one are PLACE_NONE. */
-const uint32_t *on_policy_select_chunks(struct on_policy *p, struct batch *b);
+/* Sets a matrix of all rows to an output of the policy there, for the actions taken. */
+void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
+                          struct matrix *to);
 /* Sets w->cut, from the truncated rows that it has. */
 void on_policy_find_cuts(const struct window *w, const float *alive,
                          const float *terminated);
@@ -206,10 +207,9 @@ void on_policy_reserve(struct on_policy *p, int64_t n);
 /* ---- descriptions ---- */
 
 #define ON_POLICY_SETTINGS                                                               \
-    "agent_id", "n_step", "clip_ratio", "entropy", "epochs", "minibatches", "target_kl", \
-        "value_norm", "advantage_norm", "huber", "symmetry", "reward_scale",             \
-        "normalize_observations"
-#define ON_POLICY_RECURRENT_SETTINGS "recurrent", "cell", "chunk"
+    "agent_id", "recurrent", "cell", "chunk", "n_step", "clip_ratio", "entropy",         \
+        "epochs", "minibatches", "target_kl", "value_norm", "advantage_norm", "huber",   \
+        "symmetry", "reward_scale", "normalize_observations"
 extern const struct algorithm_scalar on_policy_scalars[];
 /* One gradient step on a window's rows, without PPO's clipping, epochs, normalisations
  * and Huber loss. */

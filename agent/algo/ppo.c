@@ -54,8 +54,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
 
 /* ---- descriptions ---- */
 
-static const char *const settings[] = {ON_POLICY_SETTINGS, ON_POLICY_RECURRENT_SETTINGS,
-                                       "gae", NULL};
+static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", NULL};
 
 /* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
 static const struct algorithm_default ppo_defaults[] = {

@@ -32,6 +32,8 @@ CASES = {
     "lstm": ("mappo", SPREAD, "cell: lstm, chunk: 16, epochs: 2", ""),
     "shared": ("mappo", SPREAD, "agent_id: true, epochs: 2, minibatches: 2", "share: team"),
     "turns": ("happo", SPREAD, "epochs: 2, chunk: 7", ""),
+    "coma": ("coma", SPREAD, "chunk: 10, lambda: 0.8", ""),
+    "counted": ("coma", SPREAD, "chunk: 5, n_step: 3, lambda: 0", "share: team"),
     "plain": ("maa2c", SPREAD, "chunk: 33", ""),
     "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2", ""),
     "normalized": ("mappo", SPREAD, "normalize_observations: running, epochs: 2", ""),
@@ -159,8 +161,6 @@ def test_what_must_be_remembered_is_learnt(w):
                        ("settings.minibatches=100", "at most 8, the chunks of 33 steps")):
         _, err = w.brood("check", config(w, "plain"), "--set", f"defaults.{wrong}", code=2)
         assert why in err and err.count("\n") == 1, err
-    _, err = w.brood("check", config(w, "plain"), "--set", "defaults.algorithm=coma")
-    assert "dropped recurrent and chunk: no setting of coma" in err, err
 
 
 if __name__ == "__main__":
