@@ -21,8 +21,11 @@ void clip_to_box(float *x, size_t rows, const struct space *space)
 /* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
  * in a box the point nearest to zero. */
 static int noop_decide(void *policy, const struct space *self, struct session *s,
-                       const struct act_args *args, float *actions, struct err *err)
+                       const struct act_args *args, struct act_result *ret,
+                       struct err *err)
 {
+    float *actions = ret->actions;
+
     memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
     if (self->box)
         clip_to_box(actions, args->n_copies, self);
@@ -37,8 +40,10 @@ static const struct fixed_policy noop_policy = {.decide = noop_decide};
  * box; in a box without bounds, with standard normal draws. Each head takes the choice with
  * the largest of uniform draws. */
 static int random_decide(void *policy, const struct space *self, struct session *s,
-                         const struct act_args *args, float *actions, struct err *err)
+                         const struct act_args *args, struct act_result *ret,
+                         struct err *err)
 {
+    float *actions = ret->actions;
     const size_t width = (size_t)self->width;
     const float low = (float)self->low, span = (float)(self->high - self->low);
 
@@ -122,17 +127,25 @@ static int init(struct algo *a, struct session *s, struct rng_key key, struct er
     return a->policy->init != NULL ? a->policy->init(a->own, s, err) : 0;
 }
 
+static int64_t carry_width(const struct algo *a)
+{
+    return a->policy->carry_width != NULL ? a->policy->carry_width(a->own) : 0;
+}
+
 static int act(struct algo *a, struct session *s, const struct act_args *args,
                struct act_result *ret, struct err *err)
 {
-    return a->policy->decide(a->own, a->self, s, args, ret->actions, err);
+    return a->policy->decide(a->own, a->self, s, args, ret, err);
 }
 
 static int propose(struct algo *a, struct session *s, const struct stage_args *args,
                    struct stage_result *ret, struct err *err)
 {
-    const struct proposer who = {
-        .algo = a, .act = act, .self = a->self, .n_agents = a->n_agents};
+    const struct proposer who = {.algo = a,
+                                 .act = act,
+                                 .self = a->self,
+                                 .n_agents = a->n_agents,
+                                 .carry = carry_width(a)};
 
     return proposals_make(&a->proposals, &who, s, args, ret, err);
 }
@@ -188,8 +201,8 @@ static const struct algo_about random_about = {
 #define FIXED_OPS(NAME, ABOUT, VARIANT)                                                  \
     {                                                                                    \
         .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
-        .free = fixed_free, .stages = stages, .reads = reads, .init = init, .act = act,  \
-        .stage = propose,                                                                \
+        .free = fixed_free, .stages = stages, .carry_width = carry_width,                \
+        .reads = reads, .init = init, .act = act, .stage = propose,                      \
     }
 
 const struct algo_ops frozen_ops = FIXED_OPS("frozen", frozen_about, FROZEN);

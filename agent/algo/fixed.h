@@ -18,9 +18,11 @@ struct fixed_policy {
     void (*close)(void *policy); /* NULL: nothing to free */
     /* Sets the first values of its variables; NULL: it has none. */
     int (*init)(void *policy, struct session *s, struct err *err);
-    /* actions (E, U) */
+    /* H, of a recurrent one; NULL: it carries nothing. */
+    int64_t (*carry_width)(const void *policy);
+    /* Sets ret's actions and carry. */
     int (*decide)(void *policy, const struct space *self, struct session *s,
-                  const struct act_args *args, float *actions, struct err *err);
+                  const struct act_args *args, struct act_result *ret, struct err *err);
 };
 
 /* Clips x (rows, U) to the bounds of a box, as 32-bit numbers. What is no number stays so: the

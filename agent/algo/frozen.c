@@ -8,6 +8,8 @@
  *                                  choices) or policy/action: every algorithm of brood
  *                                  that has a policy names its tensors so; also
  *                                  policy/combinations if the scores are of those
+ *                                  of a recurrent policy policy/carry, fed, and
+ *                                  policy/next_carry
  *     settings observation, action the tensors of any other graph; for discrete actions
  *                                  the second one has scores
  *
@@ -31,6 +33,9 @@ struct frozen {
     const char *prefix;
     struct saver *saver;
     struct output observation, action;
+    struct output carry, next_carry; /* (B, H), of a recurrent one */
+    int64_t carry_width;             /* H; 0: it carries nothing */
+    float *carried;                  /* (places, H) */
     int is_scores, is_of_combinations;
     int64_t width; /* W of the scores: U, or the number of the heads' combinations */
     int sample;
@@ -54,6 +59,10 @@ static int named(struct graph *g, const char *collection, struct output *ret)
 static int find_by_collection(struct frozen *f, struct graph *g, struct err *err)
 {
     f->is_scores = named(g, POLICY_LOGITS, &f->action);
+    if (named(g, POLICY_CARRY, &f->carry) &&
+        named(g, POLICY_NEXT_CARRY, &f->next_carry) && output_shape(f->carry).rank == 2 &&
+        output_shape(f->carry).dim[1] > 0)
+        f->carry_width = output_shape(f->carry).dim[1];
     if (named(g, POLICY_OBSERVATION, &f->observation) &&
         (f->is_scores || named(g, POLICY_ACTION, &f->action)))
         return 0;
@@ -136,7 +145,9 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
                           " (with settings.agent_id, a policy is also told which of "
                           "its team it serves, and cannot be used here)",
                           err)) < 0 ||
-        (r = check_tensor(f->action, f->width, "the tensor of actions,", "", err)) < 0)
+        (r = check_tensor(f->action, f->width, "the tensor of actions,", "", err)) < 0 ||
+        (f->carry_width > 0 && (r = check_tensor(f->next_carry, f->carry_width,
+                                                 "what it carries,", "", err)) < 0))
         return r;
     if (f->is_scores ? choices_only(self) : !is_discrete)
         return 0;
@@ -156,7 +167,13 @@ static void frozen_close(void *policy)
     free(f->scores);
     free(f->noise);
     free(f->allowed);
+    free(f->carried);
     free(f);
+}
+
+static int64_t frozen_carry_width(const void *policy)
+{
+    return ((const struct frozen *)policy)->carry_width;
 }
 
 static int frozen_open(void **ret, const struct algo_args *a, struct err *err)
@@ -206,6 +223,8 @@ static void reserve(struct frozen *f, size_t rows)
         return;
     free(f->scores);
     free(f->noise);
+    free(f->carried);
+    f->carried = xcalloc(rows * (size_t)f->carry_width + 1, sizeof(*f->carried));
     if (f->allowed == NULL)
         f->allowed = xcalloc((size_t)f->width, 1);
     f->scores = xcalloc(rows * (size_t)f->width, sizeof(*f->scores));
@@ -250,36 +269,60 @@ static void choose(struct frozen *f, const struct space *self,
     }
 }
 
+/* What each copy carries, 0 at its first step. */
+static void take_carry(struct frozen *f, const struct act_args *args)
+{
+    const size_t width = (size_t)f->carry_width, bytes = width * sizeof(*f->carried);
+
+    for (size_t e = 0; e < args->n_copies; e++) {
+        if (args->carry == NULL || (args->first != NULL && args->first[e]))
+            memset(f->carried + e * width, 0, bytes);
+        else
+            memcpy(f->carried + e * width, args->carry + e * width, bytes);
+    }
+}
+
 static int frozen_decide(void *policy, const struct space *self, struct session *s,
-                         const struct act_args *args, float *actions, struct err *err)
+                         const struct act_args *args, struct act_result *ret,
+                         struct err *err)
 {
     struct frozen *f = policy;
     const int64_t rows = (int64_t)args->n_copies;
-    struct feed feed = {f->observation,
-                        tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), args->obs)};
-    struct run_args run = {.feeds = &feed,
-                           .n_feeds = 1,
-                           .fetches = &f->action,
-                           .n_fetches = 1,
-                           .key = args->key,
-                           .counter = args->counter[0]};
-    struct tensor out;
+    const struct shape carry = SHAPE(rows, f->carry_width);
+    const size_t n = f->carry_width > 0 ? 2 : 1; /* feeds, and fetches */
+    const struct output fetches[] = {f->action, f->next_carry};
+    struct feed feeds[2] = {
+        {f->observation, tensor_const_view(DT_FLOAT, SHAPE(rows, self->obs), args->obs)}};
+    const struct run_args run = {.feeds = feeds,
+                                 .n_feeds = n,
+                                 .fetches = fetches,
+                                 .n_fetches = n,
+                                 .key = args->key,
+                                 .counter = args->counter[0]};
+    struct tensor out[2];
     int r;
 
     reserve(f, args->n_copies);
-    out =
-        tensor_view(DT_FLOAT, SHAPE(rows, f->width), f->is_scores ? f->scores : actions);
-    r = session_run(s, &run, &out, err);
+    out[0] = tensor_view(DT_FLOAT, SHAPE(rows, f->width),
+                         f->is_scores ? f->scores : ret->actions);
+    if (f->carry_width > 0) {
+        take_carry(f, args);
+        feeds[1] =
+            (struct feed){f->carry, tensor_const_view(DT_FLOAT, carry, f->carried)};
+        out[1] = tensor_view(DT_FLOAT, carry, ret->carry);
+    }
+    r = session_run(s, &run, out, err);
     if (r < 0)
         return err_wrap(err, "%s: the frozen policy", f->name), r;
     if (f->is_scores)
-        choose(f, self, args, actions);
+        choose(f, self, args, ret->actions);
     else
-        clip_to_box(actions, args->n_copies, self);
+        clip_to_box(ret->actions, args->n_copies, self);
     return 0;
 }
 
 const struct fixed_policy frozen_policy = {.open = frozen_open,
                                            .close = frozen_close,
                                            .init = frozen_init,
+                                           .carry_width = frozen_carry_width,
                                            .decide = frozen_decide};

@@ -313,9 +313,11 @@ static int heuristic_open(void **ret, const struct algo_args *a, struct err *err
 }
 
 static int heuristic_decide(void *policy, const struct space *self, struct session *s,
-                            const struct act_args *args, float *actions, struct err *err)
+                            const struct act_args *args, struct act_result *ret,
+                            struct err *err)
 {
     const struct heuristic *h = policy;
+    float *actions = ret->actions;
 
     memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
     for (size_t i = 0; i < args->n_copies; i++)

@@ -22,6 +22,12 @@ void name_policy(struct graph *g, struct output observation, struct output actio
         collect(g, POLICY_COMBINATIONS, action);
 }
 
+void name_policy_carry(struct graph *g, struct output carry, struct output next_carry)
+{
+    collect(g, POLICY_CARRY, carry);
+    collect(g, POLICY_NEXT_CARRY, next_carry);
+}
+
 struct output sum_of_row(struct graph *g, struct output x)
 {
     static const int32_t columns = 1;

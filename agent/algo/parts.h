@@ -19,6 +19,10 @@ struct space; /* algo.h */
 /* The action in a box, (B, U). */
 #define POLICY_ACTION       "policy/action"
 
+/* What a recurrent policy takes from step to step, (B, H): fed, and its value after the step. */
+#define POLICY_CARRY      "policy/carry"
+#define POLICY_NEXT_CARRY "policy/next_carry"
+
 enum policy_gives {
     POLICY_GIVES_ACTION,
     POLICY_SCORES_CHOICES,
@@ -27,6 +31,9 @@ enum policy_gives {
 /* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
 void name_policy(struct graph *g, struct output observation, struct output action,
                  enum policy_gives gives);
+
+/* The same for what it carries, if it is recurrent. */
+void name_policy_carry(struct graph *g, struct output carry, struct output next_carry);
 
 /* (B, n) > (B, 1) */
 struct output sum_of_row(struct graph *g, struct output x);

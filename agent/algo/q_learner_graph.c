@@ -54,8 +54,10 @@ static void make_networks(struct algo *a)
     a->act_q =
         unary(g, "Identity", network(a, "q_func", a->input, &a->act_next_carry, 0), "q");
     /* for frozen.c where it can act: it feeds observations alone */
-    if (a->units == 0 && a->inputs == a->self->obs)
+    if (a->inputs == a->self->obs)
         name_policy(g, a->act_input, a->act_q, POLICY_SCORES_COMBINATIONS);
+    if (a->inputs == a->self->obs && a->units > 0)
+        name_policy_carry(g, a->act_carry, a->act_next_carry);
     a->q = a->units > 0 ? network(a, "q_func", a->input, &a->carry, steps) : a->act_q;
 }
 

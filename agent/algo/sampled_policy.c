@@ -85,12 +85,24 @@ static struct output scores_of(struct sampled_policy *p, struct output x)
     return log_probabilities(g, x, p->kit->self);
 }
 
+/* For frozen.c. x: logits, or means. */
+static void name(struct sampled_policy *p, struct output x)
+{
+    const struct space *space = p->kit->self;
+    struct graph *g = p->kit->graph;
+
+    if (p->gaussian)
+        x = clip_by_value(g, x, space->low, space->high, NULL);
+    name_policy(g, p->observation, x,
+                p->gaussian ? POLICY_GIVES_ACTION : POLICY_SCORES_CHOICES);
+    if (p->units > 0)
+        name_policy_carry(g, p->carry, p->next_carry);
+}
+
 static void make_categorical(struct sampled_policy *p, struct output logits)
 {
     struct graph *g = p->kit->graph;
 
-    if (p->units == 0) /* frozen.c feeds observations alone */
-        name_policy(g, p->observation, logits, POLICY_SCORES_CHOICES);
     p->scores = scores_of(p, logits);
     p->log_prob = sum_of_row(g, mul(g, p->action, p->scores));
     p->probabilities = unary(g, "Exp", p->scores, NULL);
@@ -104,10 +116,6 @@ static void make_gaussian(struct sampled_policy *p, struct output mean)
     const struct space *space = p->kit->self;
     struct graph *g = p->kit->graph;
 
-    if (p->units == 0)
-        name_policy(g, p->observation,
-                    clip_by_value(g, mean, space->low, space->high, NULL),
-                    POLICY_GIVES_ACTION);
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
     p->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
     variable_scope_leave(g);
@@ -153,19 +161,22 @@ static struct output network(struct sampled_policy *p, int steps, enum reuse reu
 void sampled_policy_make(struct sampled_policy *p)
 {
     struct kit *k = p->kit;
-    struct output x;
+    struct output x, learnt;
 
     if (p->units > 0) {
         p->carry = kit_placeholder(k, p->carry_width, "carry");
         p->first = kit_placeholder(k, 1, "first");
-        p->act_scores = scores_of(p, network(p, 0, REUSE_INHERIT));
     }
-    x = network(p, p->units > 0 ? p->chunk : 0,
-                p->units > 0 ? REUSE_TRUE : REUSE_INHERIT);
+    x = learnt = network(p, 0, REUSE_INHERIT);
+    name(p, x);
+    if (p->units > 0) {
+        p->act_scores = scores_of(p, x);
+        learnt = network(p, p->chunk, REUSE_TRUE);
+    }
     if (p->gaussian)
-        make_gaussian(p, x);
+        make_gaussian(p, learnt);
     else
-        make_categorical(p, x);
+        make_categorical(p, learnt);
     if (p->units == 0)
         p->act_scores = p->scores;
 }

@@ -2,6 +2,7 @@
 with; passes end early with target_kl; deaths, a resume and a fork change no byte."""
 import csv
 import json
+import re
 import statistics
 import struct
 
@@ -87,6 +88,27 @@ def test_the_first_step_learns_from_what_was_played(w):
         w.brood("run", config(w, "ippo", 1056, settings=f"epochs: 1, chunk: {chunk}"),
                 "--name", f"c{chunk}")
         assert set(column(w, f"c{chunk}", "agent_0/approx_kl")) == {0.0}, chunk
+
+
+def test_frozen_policies_carry(w):
+    """A frozen agent whose policy is recurrent plays as that of its checkpoint in an evaluation."""
+    for name, algorithm in (("lstm", "mappo"), ("box", "ippo"), ("q", "iql")):
+        if name == "q":
+            file = w.write("q.yaml", CONFIG.format(
+                algorithm="iql", env=SPREAD, steps=1056, settings="double_q: true", more="").replace(
+                    "update_every: 264", "update_every: 264, batch_size: 8, warmup: 8"))
+        else:
+            file = config(w, name, 1056)
+        w.brood("run", file, "--name", name)
+        played = json.loads(w.brood("eval", name, "--episodes", "20", "--json")[0].splitlines()[-1])
+        text = "\n".join(line for line in file.read_text().splitlines()
+                         if not re.match("  (algorithm|actor|critic|settings):", line))
+        frozen = w.write("frozen.yaml", text.replace("every_env_steps: 1056, episodes: 4",
+                                                     "every_env_steps: 1056, episodes: 20").replace(
+            "defaults:", f"defaults:\n  algorithm: frozen\n  settings: {{from: {name}}}"))
+        w.brood("run", frozen, "--name", f"{name}-frozen")
+        assert column(w, f"{name}-frozen", "eval/team_return/agent") == [
+            played["team_return_mean"]], (algorithm, played)
 
 
 def floats_of_the_log(path, column):
