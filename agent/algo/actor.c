@@ -85,9 +85,7 @@ void actor_make_lives(struct actor *p)
     struct graph *g = k->graph;
 
     if (kit_makes_steps(k)) {
-        p->rate = kit_add_live(k, (struct live){0});
-        p->critic_rate = kit_add_live(k, (struct live){0});
-        live_rates(g, c, p->rate, p->critic_rate);
+        kit_add_rates(k, &p->rate, &p->critic_rate);
         k->clip_norm = kit_add_live(k, live_new(g, "clip_norm", c->clip_norm));
     }
     if (!kit_learns(k))
@@ -116,7 +114,7 @@ struct output actor_make_constants(struct actor *p)
     live_constant(g, k->polyak, k->config->polyak, 0, "polyak");
     live_constant(g, p->penalty, set->logit_penalty, 0, "logit_penalty");
     live_constant(g, p->temperature, set->temperature.from, 0, "temperature");
-    return binary(g, "Sub", constant_f32(g, 1.0f, NULL), k->polyak->constant, "keep");
+    return kit_keep(k);
 }
 
 void actor_make_masks(struct actor *p)

@@ -126,13 +126,8 @@ static void learn(struct algo *a, struct batch *b)
     batch_show(b, "epsilon", (double)a->epsilon->value);
 }
 
-static void move_target(struct algo *a, struct batch *b)
-{
-    batch_update_targets(b);
-}
-
 static const struct update updates[] = {
-    {"learn", {NULL}, learn, 0, 1, .scales_rewards = 1, .after = move_target}};
+    {"learn", {NULL}, learn, 0, 1, .scales_rewards = 1, .after = kit_move_targets}};
 static const struct kit_plan plan = {NULL, 0, updates, 1};
 
 /* ---- the graph ---- */
@@ -170,11 +165,10 @@ static void make_lives(struct algo *a)
     struct graph *g = k->graph;
 
     if (kit_makes_steps(k))
-        k->clip_norm = kit_add_live(
-            k, live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm"));
+        kit_add_clip_norm(k);
     if (!kit_learns(k))
         return;
-    k->polyak = kit_add_live(k, live_fed(g, "polyak", c->polyak, 0, "polyak"));
+    kit_add_polyak(k);
     a->hysteresis = kit_add_live(
         k, live_fed(g, "settings.hysteresis", set->hysteresis, 0, "hysteresis"));
     k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
@@ -221,9 +215,7 @@ static void make_target(struct algo *a)
     struct graph *g = k->graph;
 
     a->target_q = named(g, network(a, "target_q_func"), "target_q");
-    kit_follow(k, &target, 1,
-               binary(g, "Sub", constant_f32(g, 1.0f, NULL), k->polyak->constant, "keep"),
-               "update_target", "init_target");
+    kit_follow(k, &target, 1, kit_keep(k), "update_target", "init_target");
 }
 
 static int build_graph(struct algo *a, struct err *err)

@@ -129,6 +129,31 @@ struct live *kit_add_live(struct kit *k, struct live live)
     return &k->live[k->n_lives++];
 }
 
+void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic)
+{
+    *ret_actor = kit_add_live(k, (struct live){0});
+    *ret_critic = kit_add_live(k, (struct live){0});
+    live_rates(k->graph, k->config, *ret_actor, *ret_critic);
+}
+
+void kit_add_clip_norm(struct kit *k)
+{
+    k->clip_norm = kit_add_live(k, live_fed(k->graph, "clip_norm", k->config->clip_norm,
+                                            LIVE_NO_CLIP_NORM, "clip_norm"));
+}
+
+void kit_add_polyak(struct kit *k)
+{
+    k->polyak =
+        kit_add_live(k, live_fed(k->graph, "polyak", k->config->polyak, 0, "polyak"));
+}
+
+struct output kit_keep(struct kit *k)
+{
+    return binary(k->graph, "Sub", constant_f32(k->graph, 1.0f, NULL),
+                  k->polyak->constant, "keep");
+}
+
 struct output kit_placeholder(struct kit *k, int64_t width, const char *name)
 {
     return placeholder(k->graph, DT_FLOAT, &SHAPE(-1, width), name);
@@ -553,6 +578,11 @@ void batch_update_targets(struct batch *b)
 {
     batch_feed_live(b, b->kit->polyak);
     run_operation(b, b->kit->update_targets);
+}
+
+void kit_move_targets(struct algo *a, struct batch *b)
+{
+    batch_update_targets(b);
 }
 
 void batch_copy_targets(struct batch *b)

@@ -146,6 +146,13 @@ static inline int kit_makes_steps(const struct kit *k)
 
 /* A place for a live setting (live.h). */
 struct live *kit_add_live(struct kit *k, struct live live);
+/* The learning rates of policy and critic; clip_norm; polyak: with what they are fed into, but for
+ * the rates, which steps bind. */
+void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic);
+void kit_add_clip_norm(struct kit *k);
+void kit_add_polyak(struct kit *k);
+/* 1 - polyak, "keep". */
+struct output kit_keep(struct kit *k);
 /* (B, width) floats. */
 struct output kit_placeholder(struct kit *k, int64_t width, const char *name);
 /* Returns its place. Alone, it is built at once, if the optimiser uses gradients; else
@@ -249,7 +256,9 @@ void batch_forget(struct batch *b);
 void batch_report_rates(struct batch *b, size_t first, size_t n);
 /* Members of a group: take over the values of these steps. */
 void batch_assign(struct batch *b, size_t first, size_t n);
-/* Moves the targets by polyak, or makes them equal. */
+/* Moves the targets by polyak, or makes them equal. kit_move_targets: the former, for an update's
+ * `after`. */
+void kit_move_targets(struct algo *a, struct batch *b);
 void batch_update_targets(struct batch *b);
 void batch_copy_targets(struct batch *b);
 

@@ -81,19 +81,14 @@ static void policy(struct algo *a, struct batch *b)
     batch_step(b, ACTOR, 1);
 }
 
-static void move_targets(struct algo *a, struct batch *b)
-{
-    batch_update_targets(b);
-}
-
 static const struct stage_of stages[] = {{"propose", propose, 1}};
 static const struct update maddpg_updates[] = {
     {"critic", {"propose/action"}, critic, CRITIC, 1, .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 1, .after = move_targets},
+    {"learn", {NULL}, policy, ACTOR, 1, .after = kit_move_targets},
 };
 static const struct update ddpg_updates[] = {
     {"learn", {NULL}, critic, CRITIC, 1, .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 1, .after = move_targets},
+    {"learn", {NULL}, policy, ACTOR, 1, .after = kit_move_targets},
 };
 static const struct kit_plan plans[] = {
     [MADDPG] = {stages, 1, maddpg_updates, 2}, [DDPG] = {NULL, 0, ddpg_updates, 2}};

@@ -98,11 +98,6 @@ static void policy(struct algo *a, struct batch *b)
     batch_step(b, ACTOR, 1);
 }
 
-static void move_targets(struct algo *a, struct batch *b)
-{
-    batch_update_targets(b);
-}
-
 static int moves_policy(const struct algo *a, uint64_t update)
 {
     return (update + 1) % (uint64_t)a->kit.settings->policy_delay == 0;
@@ -111,7 +106,13 @@ static int moves_policy(const struct algo *a, uint64_t update)
 static const struct stage_of stages[] = {{"propose", propose, 1}};
 static const struct update updates[] = {
     {"critic", {"propose/action"}, critic, CRITIC, 1, .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 1, .after = move_targets, .is_due = moves_policy},
+    {"learn",
+     {NULL},
+     policy,
+     ACTOR,
+     1,
+     .after = kit_move_targets,
+     .is_due = moves_policy},
 };
 static const struct kit_plan plan = {stages, 1, updates, 2};
 

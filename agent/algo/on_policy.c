@@ -203,15 +203,12 @@ static void make_lives(struct on_policy *p)
     struct graph *g = k->graph;
 
     if (kit_makes_steps(k)) {
-        p->actor_rate = kit_add_live(k, (struct live){0});
-        p->critic_rate = kit_add_live(k, (struct live){0});
-        live_rates(g, c, p->actor_rate, p->critic_rate);
-        k->clip_norm = kit_add_live(
-            k, live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm"));
+        kit_add_rates(k, &p->actor_rate, &p->critic_rate);
+        kit_add_clip_norm(k);
     }
     if (!kit_learns(k))
         return;
-    k->polyak = kit_add_live(k, live_fed(g, "polyak", c->polyak, 0, "polyak"));
+    kit_add_polyak(k);
     k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
     p->lambda =
         kit_add_live(k, p->choices > 0 ? live_new(g, "settings.lambda", set->lambda)
@@ -317,13 +314,10 @@ static void make_target(struct on_policy *p)
 {
     static const struct following target = {"target_v_func", "v_func"};
     struct kit *k = &p->kit;
-    struct graph *g = k->graph;
 
     p->target_value = value_of(p, critic_network_of(p, "target_v_func"), "target_value");
     p->norm.target = last_layer(p);
-    kit_follow(k, &target, 1,
-               binary(g, "Sub", constant_f32(g, 1.0f, NULL), k->polyak->constant, "keep"),
-               "update_target", "init_target");
+    kit_follow(k, &target, 1, kit_keep(k), "update_target", "init_target");
 }
 
 static void make_steps(struct on_policy *p)

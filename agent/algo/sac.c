@@ -116,11 +116,6 @@ static void policy(struct algo *a, struct batch *b)
     batch_step(b, ACTOR, 2); /* and ALPHA */
 }
 
-static void move_targets(struct algo *a, struct batch *b)
-{
-    batch_update_targets(b);
-}
-
 static const struct stage_of stages[] = {{"propose", propose, 1}};
 static const struct update masac_updates[] = {
     {"critic",
@@ -129,11 +124,11 @@ static const struct update masac_updates[] = {
      CRITIC,
      1,
      .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 2, .after = move_targets},
+    {"learn", {NULL}, policy, ACTOR, 2, .after = kit_move_targets},
 };
 static const struct update isac_updates[] = {
     {"learn", {NULL}, critic, CRITIC, 1, .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 2, .after = move_targets},
+    {"learn", {NULL}, policy, ACTOR, 2, .after = kit_move_targets},
 };
 static const struct kit_plan plans[] = {
     [ISAC] = {NULL, 0, isac_updates, 2}, [MASAC] = {stages, 1, masac_updates, 2}};
@@ -166,16 +161,13 @@ static void make_lives(struct algo *a)
     struct graph *g = k->graph;
 
     if (kit_makes_steps(k)) {
-        a->critic_rate = kit_add_live(k, (struct live){0});
-        a->actor_rate = kit_add_live(k, (struct live){0});
-        live_rates(g, c, a->actor_rate, a->critic_rate);
+        kit_add_rates(k, &a->actor_rate, &a->critic_rate);
         a->alpha_rate = kit_add_live(k, *a->actor_rate);
-        k->clip_norm = kit_add_live(
-            k, live_fed(g, "clip_norm", c->clip_norm, LIVE_NO_CLIP_NORM, "clip_norm"));
+        kit_add_clip_norm(k);
     }
     if (!kit_learns(k))
         return;
-    k->polyak = kit_add_live(k, live_fed(g, "polyak", c->polyak, 0, "polyak"));
+    kit_add_polyak(k);
     k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
     a->target_entropy =
         kit_add_live(k, live_new(g,
@@ -329,11 +321,8 @@ static void make_target(struct algo *a)
 {
     static const struct following targets = {"target_q_func", "q_func"};
     struct kit *k = &a->kit;
-    struct graph *g = k->graph;
 
-    kit_follow(k, &targets, 1,
-               binary(g, "Sub", constant_f32(g, 1.0f, NULL), k->polyak->constant, "keep"),
-               "update_targets", "init_targets");
+    kit_follow(k, &targets, 1, kit_keep(k), "update_targets", "init_targets");
 }
 
 static int build_graph(struct algo *a, struct err *err)
