@@ -12,7 +12,7 @@
  *         batch_feed(b, a->target.input, a->next);
  *         batch_fetch(b, a->target.q, a->next_q);
  *         batch_run(b);
- *         batch_targets(b, a->next_q, DISCOUNT);
+ *         batch_targets(b, a->next_q);
  *         ...
  *         batch_step(b, CRITIC, 1);
  *     }
@@ -62,7 +62,7 @@ struct step {
     struct accept_reject *trials; /* from the first update on */
 };
 
-/* A stage. */
+/* A stage that is listed as it is. */
 struct stage_of {
     const char *name;
     void (*run)(struct algo *a, struct batch *b);
@@ -71,11 +71,13 @@ struct stage_of {
     int writes;
     const char *reads[KIT_MAX_READS];
     int without_rows;
-    /* The stages from so many places before it to this one are played kit.repeats times; 0: once. */
+    /* The stages from so many places before it to this one are played kit.repeats times; 0:
+     * this one is played once. */
     int repeats_from;
 };
 
-/* One run of the session that makes `n` steps from the values before it. */
+/* One run of the session that makes `n` steps from the values before it, where the kit lists the
+ * stages: alone, and in a group that shares parameters. */
 struct update {
     const char *stage; /* where nothing is shared */
     const char *reads[KIT_MAX_READS];
@@ -109,8 +111,8 @@ struct kit {
 
     struct live live[KIT_MAX_LIVES];
     size_t n_lives;
-    struct live *clip_norm, *discount,
-        *polyak; /* NULL in a process that needs them not */
+    /* NULL where the process does not need them. */
+    struct live *clip_norm, *discount, *polyak;
     struct step step[KIT_MAX_STEPS];
     size_t n_steps;
     struct operation *init_variables, *init_targets, *update_targets;
@@ -123,7 +125,7 @@ struct kit {
 
     int64_t repeats;
     struct stage stages[KIT_MAX_STAGES];
-    size_t n_played;                 /* stages */
+    size_t n_played;                 /* of `stages` */
     size_t played_in[KIT_MAX_STEPS]; /* of each update: its stage, where it is alone */
     struct err failure;              /* of building; code 0: none */
     struct feeds feeds;
