@@ -54,7 +54,7 @@ static int64_t list_ends(struct algo *a, struct batch *b)
         if (alive != NULL)
             on_policy_find_cuts(&w, alive, terminated);
     }
-    return b->rc == 0 ? on_policy_list_cuts(p, w.cut, w.n) : 0;
+    return b->rc == 0 ? on_policy_list_cuts(p, b, w.cut) : 0;
 }
 
 static void propose(struct algo *a, struct batch *b)

@@ -424,18 +424,18 @@ static int64_t chunks_of_copy(const struct on_policy *p, const struct batch *b)
     return (b->args->length + p->policy.chunk - 1) / p->policy.chunk;
 }
 
-void on_policy_reserve(struct on_policy *p, int64_t n)
+void on_policy_reserve(struct on_policy *p, const struct batch *b)
 {
     /* the last chunk of a copy may be shorter than the others */
-    const size_t rows = (size_t)n * (size_t)p->policy.chunk;
+    const int64_t rows = b->args->batch * chunks_of_copy(p, b) * p->policy.chunk;
 
-    if (n <= p->room)
+    if (rows <= p->room)
         return;
-    p->order = xreallocarray(p->order, (size_t)n, sizeof(*p->order));
-    p->ends = xreallocarray(p->ends, (size_t)n, sizeof(*p->ends));
-    p->place = xreallocarray(p->place, rows, sizeof(*p->place));
-    p->rows = xreallocarray(p->rows, rows, sizeof(*p->rows));
-    p->room = n;
+    p->order = xreallocarray(p->order, (size_t)rows, sizeof(*p->order));
+    p->ends = xreallocarray(p->ends, (size_t)rows, sizeof(*p->ends));
+    p->place = xreallocarray(p->place, (size_t)rows, sizeof(*p->place));
+    p->rows = xreallocarray(p->rows, (size_t)rows, sizeof(*p->rows));
+    p->room = rows;
     p->order_n = 0;
 }
 
@@ -481,7 +481,7 @@ static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
-    on_policy_reserve(p, b->args->batch * b->args->length);
+    on_policy_reserve(p, b);
     draw_order(p, b, n, epoch);
     return (struct minibatch){.place = p->place,
                               .n = place_chunks(p, b, p->order + begin, end - begin),
@@ -501,7 +501,7 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
 
     if (b->rc < 0)
         return;
-    on_policy_reserve(p, b->args->batch * b->args->length);
+    on_policy_reserve(p, b);
     n = place_chunks(p, b, NULL, b->args->batch * chunks_of_copy(p, b));
     batch_select(b, p->place, p->rows, n, 0, b->args->update);
     of_chunks = batch_room(b, p->of_chunks);

@@ -116,11 +116,12 @@ struct on_policy {
     struct matrix *batch_advantage, *batch_returns, *batch_value, *now_log_prob;
     uint32_t *
         order; /* of the window's chunks, drawn; without a recurrent layer, of its rows */
-    uint32_t *ends;        /* (n) places in the window, of its cuts */
-    uint32_t *place;       /* of a minibatch's rows */
-    uint64_t *rows;        /* (n) of the log */
-    int64_t room, order_n; /* chunks in the order; 0: none is drawn */
-    uint64_t order_of;     /* the epoch that it is drawn for, counted over all updates */
+    uint32_t *ends;    /* (n) places in the window, of its cuts */
+    uint32_t *place;   /* of a minibatch's rows */
+    uint64_t *rows;    /* (n) of the log */
+    int64_t room;      /* rows, with those that fill chunks up */
+    int64_t order_n;   /* chunks in the order; 0: none is drawn */
+    uint64_t order_of; /* the epoch that it is drawn for, counted over all updates */
     double sums[ON_POLICY_SUMS]; /* newest answer of `prepare` */
     double explained_variance;   /* of the newest A; NaN: the returns are all equal */
 };
@@ -199,10 +200,10 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
 /* Sets w->cut, from the truncated rows that it has. */
 void on_policy_find_cuts(const struct window *w, const float *alive,
                          const float *terminated);
-/* Lists the places whose cut is set in p->ends; returns their number. */
-int64_t on_policy_list_cuts(struct on_policy *p, const float *cut, int64_t n);
-/* Makes room for places and rows of n. */
-void on_policy_reserve(struct on_policy *p, int64_t n);
+/* Lists the places of the request's rows whose cut is set in p->ends; returns their number. */
+int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut);
+/* Makes room for places and rows of the request's window. */
+void on_policy_reserve(struct on_policy *p, const struct batch *b);
 
 /* ---- descriptions ---- */
 

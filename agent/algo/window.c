@@ -56,11 +56,12 @@ void on_policy_find_cuts(const struct window *w, const float *alive,
             w->cut[i] = 1;
 }
 
-int64_t on_policy_list_cuts(struct on_policy *p, const float *cut, int64_t n)
+int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut)
 {
+    const int64_t n = b->args->batch * b->args->length;
     int64_t cuts = 0;
 
-    on_policy_reserve(p, n);
+    on_policy_reserve(p, b);
     for (int64_t i = 0; i < n; i++)
         if (cut[i] != 0)
             p->ends[cuts++] = (uint32_t)i;
@@ -73,7 +74,7 @@ static void run_next_values(struct on_policy *p, struct batch *b, const struct w
                             const float *values)
 {
     const int has_target = p->kit.update_targets != NULL;
-    const int64_t ends = b->rc == 0 ? on_policy_list_cuts(p, w->cut, w->n) : 0;
+    const int64_t ends = b->rc == 0 ? on_policy_list_cuts(p, b, w->cut) : 0;
     float *end_value;
 
     if (b->rc < 0)
