@@ -331,8 +331,7 @@ static const struct field experience_fields[] = {
      .doc = "environment steps between updates (windows: copies x max_steps)"},
     {"keep", FIELD_ENUM, RUN(experience.keep), NAMES("false", "true", "auto"),
      .default_text = "auto", LIVE,
-     .doc = "keep the rows when the run is done (auto: below 1 GB); true: also those "
-            "that on-policy learners have used"},
+     .doc = "keep the rows when the run is done; auto: below 1 GB"},
     {"priority", FIELD_OPTIONAL_MAP, RUN(experience.priority),
      .has_offset = offsetof(struct run_config, experience.has_priority),
      .schema = &priority_schema,

@@ -775,7 +775,8 @@ START_TEST(a_complete_configuration_takes_another_choice)
          "which learns from the newest rows of every copy\n"},
         {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
          "defaults.settings: dropped gae, n_step, clip_ratio, entropy, epochs, "
-         "minibatches, value_norm, advantage_norm and huber: no setting of maddpg\n"},
+         "minibatches, normalize_observations, target_kl, value_norm, advantage_norm, "
+         "huber, recurrent, cell and chunk: no setting of maddpg\n"},
         {ENV, "defaults.optimizer.type=rmsprop",
          "defaults.optimizer: dropped beta1 and beta2: no setting of the optimizer "
          "rmsprop\n"},
