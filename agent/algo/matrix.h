@@ -1,16 +1,19 @@
 /* matrix.h - what the networks of a stage are fed: matrices of a batch's rows, declared once.
  *
- *     m = matrix_new(k);
- *     matrix_add_obs(m, NEXT, agent); matrix_add_output(m, agent, "action", U, 1);
- *     matrix_add_id(m, &id)
+ *     m = matrix_new(all, 0);
+ *     matrix_add_obs(m, NEXT, agent);
+ *     matrix_add_id(m, &id);
+ *     matrix_add_output(m, agent, "action", U, 1);
  *
- * A matrix is (n, width) floats, n the rows of the batch at hand (batch.h), width the sum of
+ * A matrix is (n, width) floats, n the rows of the batch at hand (kit.h), width the sum of
  * the blocks that were added to it, side by side. From the declarations follow the columns of
  * the log that the agent reads (reads.h). batch_take() gathers a matrix when it is first used:
  * blocks that are adjacent in the log in one pass over the rows, then each is shown under the
  * rows' symmetries (symmetry.h). Rows of the log never change, so what was gathered for the
  * rows of an update is not gathered again for its next stage.
  *
+ * Filled   A matrix without blocks is its owner's: it has the numbers that were put there last,
+ *          of whichever rows they were.
  * Memory   64-byte aligned, kept from update to update; it grows with the largest batch.
  */
 #ifndef AGENT_ALGO_MATRIX_H
@@ -19,8 +22,7 @@
 #include "agent/algo/algo.h"
 #include "agent/algo/seen.h"
 
-struct batch;  /* batch.h */
-struct matrix; /* opaque, but for its data (batch_take) */
+struct matrix; /* opaque */
 
 /* At a row of the log, or after it. */
 enum when { NOW, NEXT };
@@ -87,7 +89,7 @@ struct matrix *matrix_of_choices(struct matrices *all, struct matrix *action,
 /* Both have the same memory: only the one that was taken last holds its numbers. */
 void matrix_share_memory(struct matrix *m, struct matrix *with);
 
-/* For batch.c. Room for n rows, without numbers; NULL: no memory. */
+/* For kit.c. Room for n rows, without numbers; NULL: no memory. */
 float *matrix_room(struct matrix *m, size_t n, struct err *err);
 /* Fills a matrix of masks with those of a request to act, (n, U) or NULL; NULL: no memory. */
 float *matrix_put_masks(struct matrix *m, const uint8_t *allowed, size_t n,

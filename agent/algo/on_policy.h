@@ -28,6 +28,7 @@
  *          `epochs` then counts passes (Spinning Up, Stable-Baselines3).
  * D        target: with n_step, the target critic, t = (1 - polyak) t + polyak v; where
  *          target_every is given, t = v after each so many updates
+ * E        observations: with normalize_observations, what was seen is counted (obs_norm.h)
  *          Means are over rows in which the agent is alive.
  * shared   agents that share parameters (share.h) do A in a stage `prepare`, B in `normalize`,
  *          with the sums of all members, and each step of C in `actor` and `critic` (their

@@ -1,7 +1,6 @@
 #include "agent/algo/seen.h"
 
 #include "agent/algo/parts.h"
-#include "agent/algo/reads.h"
 #include "agent/algo/share.h"
 #include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
@@ -77,9 +76,6 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only)
         }
         s->obs += args->agents[s->agent[i]].obs;
     }
-    s->columns.obs = xcalloc(3 * s->n, sizeof(*s->columns.obs));
-    s->columns.action = s->columns.obs + s->n;
-    s->columns.next_obs = s->columns.action + s->n;
 }
 
 int seen_pictures(const struct seen *s, const struct agent_config *c,
@@ -97,7 +93,6 @@ int seen_pictures(const struct seen *s, const struct agent_config *c,
 void seen_done(struct seen *s)
 {
     free(s->agent);
-    free(s->columns.obs);
     *s = (struct seen){0};
 }
 
@@ -114,59 +109,4 @@ const float *agent_id_behind(const struct agent_id *id, const struct act_args *a
     copy_rows(x, (size_t)width * sizeof(float), args->obs, bytes, args->n_copies, bytes);
     agent_id_put(id, x + obs, (int64_t)args->n_copies, width);
     return x;
-}
-
-void seen_reads(struct seen *s, int masked, struct reads *r)
-{
-    const struct space *self = &s->agents[s->agent[s->own]];
-    struct seen_columns *c = &s->columns;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct space *seen = &s->agents[s->agent[i]];
-
-        reads_add(r, seen->name, "obs", seen->obs, &c->obs[i]);
-        reads_add(r, seen->name, "action", seen->width, &c->action[i]);
-        reads_add(r, seen->name, "next_obs", seen->obs, &c->next_obs[i]);
-    }
-    reads_add(r, self->name, "next_obs", self->obs, &c->own_next_obs);
-    reads_add(r, self->name, "reward", 1, &c->reward);
-    reads_add(r, self->name, "terminated", 1, &c->life.terminated);
-    reads_add(r, self->name, "alive", 1, &c->life.alive);
-    if (masked) {
-        reads_add_mask(r, self, "allowed", &c->allowed);
-        reads_add_mask(r, self, "next_allowed", &c->next_allowed);
-    }
-}
-
-void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
-                 const uint64_t *rows, size_t n, float *x, size_t stride)
-{
-    const int64_t own = s->input - s->id.width;
-
-    if (s->id.width == 0) {
-        store_view_gather_joined(store, columns, s->n, rows, n, x, stride);
-        return;
-    }
-    store_view_gather(store, columns[0], rows, n, x, stride);
-    agent_id_put(&s->id, x + own, (int64_t)n, (int64_t)stride);
-    if (s->n > 1)
-        store_view_gather_joined(store, columns + 1, s->n - 1, rows, n, x + s->input,
-                                 stride);
-}
-
-void seen_turn(const struct seen *s, struct symmetry *symmetry, size_t n, float *x,
-               size_t stride)
-{
-    for (size_t i = 0; symmetry != NULL && i < s->n; i++) {
-        symmetry_obs(symmetry, s->agent[i], n, x, stride);
-        x += s->agents[s->agent[i]].obs;
-    }
-}
-
-void seen_gather_own_next(const struct seen *s, const struct stage_args *args,
-                          const uint64_t *rows, size_t n, float *x)
-{
-    store_view_gather(args->store, s->columns.own_next_obs, rows, n, x, (size_t)s->input);
-    agent_id_put(&s->id, x + s->input - s->id.width, (int64_t)n, s->input);
-    symmetry_obs(args->symmetry, s->agent[s->own], n, x, (size_t)s->input);
 }

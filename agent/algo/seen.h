@@ -20,13 +20,6 @@ struct agent_id {
     int64_t place; /* among them */
 };
 
-struct seen_columns {             /* places in the log */
-    int *obs, *action, *next_obs; /* [n] of the seen agents, in one piece of memory */
-    int own_next_obs, reward;
-    struct life_columns life;
-    int allowed, next_allowed; /* of an agent that is masked */
-};
-
 struct seen {
     const struct space *agents; /* algo_args.agents, borrowed */
     size_t n;
@@ -36,7 +29,6 @@ struct seen {
     int64_t input;   /* width of the own observation and the id */
     int64_t obs;     /* ... of all observations and the id */
     int64_t own_obs; /* first column of the own one among them */
-    struct seen_columns columns;
 };
 
 /* own_only: the critic sees no other agent. */
@@ -58,18 +50,5 @@ void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride
  * without an id the request's own. */
 const float *agent_id_behind(const struct agent_id *id, const struct act_args *args,
                              int64_t obs, float *x);
-
-/* Declares the columns (reads.h). masked: whether the own ones of masks are read. */
-void seen_reads(struct seen *s, int masked, struct reads *r);
-/* Gathers what seen agents observe, and the id: columns [n] of the log, x (rows, obs) with
- * rows `stride` floats apart. */
-void seen_gather(const struct seen *s, const struct store_view *store, const int *columns,
-                 const uint64_t *rows, size_t n, float *x, size_t stride);
-/* Turns them by the rows' symmetries (symmetry.h). */
-void seen_turn(const struct seen *s, struct symmetry *symmetry, size_t n, float *x,
-               size_t stride);
-/* The own next observation with the id, turned, x (rows, input). */
-void seen_gather_own_next(const struct seen *s, const struct stage_args *args,
-                          const uint64_t *rows, size_t n, float *x);
 
 #endif

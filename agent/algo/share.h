@@ -99,18 +99,6 @@ uint32_t share_layout(const struct share *s);
  * copy. */
 #define SHARE_N_STAGES 3
 extern const struct stage share_stages[SHARE_N_STAGES];
-/* The same within a list, where `gradients` has index FIRST; all three are played TIMES
- * times. Then what `gradients` reads, or NULL. */
-#define SHARE_STAGES(FIRST, TIMES, ...)                                                  \
-    {.name = "gradients",                                                                \
-     .runner = STAGE_LEARNERS,                                                           \
-     .reads = {__VA_ARGS__},                                                             \
-     .repeat_from = (FIRST)},                                                            \
-        {.name = "apply", .runner = STAGE_PS, .writes = 1, .repeat_from = (FIRST) + 1},  \
-    {                                                                                    \
-        .name = "assign", .runner = STAGE_LEARNERS, .writes = 1, .repeat_from = (FIRST), \
-        .repeat = (TIMES)                                                                \
-    }
 
 /* Members, stage `gradients`, pure: does the run `run`, and computes the gradients
  * with it, into this member's vector. run, values: the caller's, as for session_run, at
