@@ -211,11 +211,13 @@ struct batch {
 
 struct batch batch_to_act(struct kit *k, struct session *s, const struct act_args *args,
                           struct err *err);
-/* Fails with this error, unless it has failed already; NULL: *b->err is set. */
+/* The batch fails with rc, unless it has failed already: its n is 0, and what is called with it
+ * later does nothing. The caller has set *b->err. */
 void batch_fail(struct batch *b, int rc);
 
 /* Goes on with some of the request's rows: place [n], borrowed, NULL: with all; PLACE_NONE: no
- * row is there. rows: room for n, borrowed. turned: shown under symmetries that are drawn with `draw`; else as they are stored. */
+ * row is there. rows: room for n, borrowed. turned: shown under symmetries that are drawn with
+ * `draw`; else as they are stored. */
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
 
@@ -250,12 +252,13 @@ void batch_run(struct batch *b);
 /* The steps first .. first + n - 1, in one run: what was fetched is from before them, and is
  * reported, as their norms and rates are. */
 void batch_step(struct batch *b, size_t first, size_t n);
-/* Reports a number that was computed otherwise. */
-void batch_show(struct batch *b, const char *name, double value);
-/* The same with what is reported left to the caller, in b->fetched, until batch_forget. */
+/* The same steps, but nothing is reported: what was fetched stays in b->fetched for the caller,
+ * until batch_forget. batch_report_rates then reports the steps' learning rates. */
 void batch_step_quietly(struct batch *b, size_t first, size_t n);
 void batch_forget(struct batch *b);
 void batch_report_rates(struct batch *b, size_t first, size_t n);
+/* Reports a number that no run fetched. */
+void batch_show(struct batch *b, const char *name, double value);
 /* Members of a group: take over the values of these steps. */
 void batch_assign(struct batch *b, size_t first, size_t n);
 /* Moves the targets by polyak, or makes them equal. kit_move_targets: the former, for an update's
