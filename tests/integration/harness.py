@@ -494,6 +494,15 @@ class Workplace:
 
         return wait_until("an answer of the run", answer)
 
+    def kill_agents(self, p, name):
+        """SIGKILL the agents of the run that p keeps when it has any; none if p ends before."""
+        pids = wait_until("its agents, or its end", lambda: [
+            a["pid"] for a in self.status(name)["agents"] if a.get("pid")] or
+            p.poll() is not None)
+        for pid in () if pids is True else pids:
+            if pid in processes():
+                kill(pid)
+
     def run_dir(self, name):
         return self.runs / name
 

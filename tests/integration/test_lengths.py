@@ -122,12 +122,7 @@ def test_rows_that_are_used_once_do_not_stay(w):
     for step in kept[0], kept[2]:
         w.brood("fork", f"a@{step}", "--name", f"from-{step}")
         p = w.start("resume", f"from-{step}")
-        found = harness.wait_until("its agents, or its end", lambda at=step, p=p: [
-            a["pid"] for a in w.status(f"from-{at}")["agents"] if a.get("pid")] or
-            p.poll() is not None)
-        for pid in () if found is True else found:
-            if pid in harness.processes():
-                harness.kill(pid)
+        w.kill_agents(p, f"from-{step}")
         assert p.wait() == 0, p.log.read_text()
         assert final(run, n) == final(w.run_dir(f"from-{step}"), n)
 

@@ -67,12 +67,7 @@ def test_deaths_change_nothing(w):
         harness.wait_until("its rows", lambda n=name: harness.checkpoints(
             w.run_dir(f"{n}-killed")))
         for _ in range(3):
-            pids = harness.wait_until("its agents, or its end", lambda n=name, p=p: [
-                a["pid"] for a in w.status(f"{n}-killed")["agents"] if a.get("pid")] or
-                p.poll() is not None)
-            for pid in () if pids is True else pids:
-                if pid in harness.processes():
-                    harness.kill(pid)
+            w.kill_agents(p, f"{name}-killed")
         assert p.wait() == 0, p.log.read_text()
         harness.assert_same_files(outcome(w.run_dir(name)), outcome(w.run_dir(f"{name}-killed")))
         deaths += (w.run_dir(f"{name}-killed") / "journal").read_text().count("event=respawn")
