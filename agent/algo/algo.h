@@ -205,8 +205,6 @@ struct algo_ops {
 
 const struct algo_ops *algo_at(size_t i);           /* NULL past the end */
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
-/* Chooses between the variants for single rows and whole episodes (algorithm_rows). */
-const struct algo_ops *algo_choose(const struct agent_config *config);
 
 /* For `init`: runs the operations in order, all with this key. NULL ones are skipped. */
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,

@@ -53,17 +53,6 @@ static inline void feeds_live(struct feeds *f, const struct live *l)
                                                                    &l->value)});
 }
 
-/* Runs the graph with the feeds collected, and fetches n tensors: session_run. */
-static inline int feeds_fetch(const struct feeds *f, struct session *s,
-                              const struct output *fetches, struct tensor *values,
-                              size_t n, struct err *err)
-{
-    const struct run_args run = {
-        .feeds = f->list, .n_feeds = f->n, .fetches = fetches, .n_fetches = n};
-
-    return session_run(s, &run, values, err);
-}
-
 /* Runs one operation with the feeds collected. */
 static inline int feeds_run(const struct feeds *f, struct session *s,
                             struct operation *target, struct err *err)

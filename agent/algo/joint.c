@@ -32,7 +32,8 @@ void joint_take_proposals(struct joint *j, struct matrix *proposal)
     for (size_t i = 0; i < j->seen.n; i++) {
         const size_t agent = j->seen.agent[i];
 
-        (void)matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width, 1);
+        (void)matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width,
+                                OUTPUT_ACTION);
     }
 }
 

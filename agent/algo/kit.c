@@ -87,7 +87,8 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
                       .config = args->config,
                       .settings = args->settings,
                       .agents = args->agents,
-                      .self = &args->agents[args->self],
+                      .self = args->central ? NULL : &args->agents[args->self],
+                      .scope = args->central ? "central" : args->agents[args->self].name,
                       .n_agents = args->n_agents,
                       .index = args->self,
                       .share = args->share,
@@ -99,6 +100,8 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
         list_alone(k);
     else if (plan->n_updates > 0)
         list_shared(k);
+    if (args->central)
+        return;
     k->reward = matrix_new(&k->matrices, 0);
     k->terminated = matrix_new(&k->matrices, 0);
     k->alive = matrix_new(&k->matrices, 0);
@@ -115,8 +118,11 @@ void kit_done(struct kit *k)
         accept_reject_free(k->step[i].trials);
         free(k->step[i].path);
     }
+    free(k->step);
     reward_scale_done(&k->scale);
     matrices_done(&k->matrices);
+    free(k->order);
+    free(k->order_place);
     free(k->feeds.list);
 }
 
@@ -179,12 +185,14 @@ static void take_part(struct kit *k, struct step *s, const struct share_part *pa
 
 size_t kit_add_step(struct kit *k, struct step step)
 {
-    struct step *s = &k->step[k->n_steps];
+    struct step *s;
     struct share_part part;
 
-    CHECK(k->n_steps < KIT_MAX_STEPS);
+    CHECK(k->share == NULL || k->n_steps < SHARE_MAX_PARTS);
+    k->step = xreallocarray(k->step, k->n_steps + 1, sizeof(*k->step));
+    s = &k->step[k->n_steps];
     *s = step;
-    s->path = xasprintf("%s/%s/", k->self->name, step.scope);
+    s->path = xasprintf("%s/%s/", k->scope, step.scope);
     part = part_of(k, s);
     if (k->share == NULL && s->optimizer->type != OPT_ACCEPT_REJECT) {
         s->train = minimize_clipped(k->graph, s->loss, &part.step, &k->failure);
@@ -221,7 +229,7 @@ struct step kit_actor_step(const struct kit *k, const char *scope, struct live *
 
 void kit_share_steps(struct kit *k)
 {
-    struct share_part parts[KIT_MAX_STEPS];
+    struct share_part parts[SHARE_MAX_PARTS];
 
     if (k->share == NULL)
         return;
@@ -242,8 +250,8 @@ void kit_scale_rewards(struct kit *k)
 void kit_follow(struct kit *k, const struct following *f, size_t n, struct output keep,
                 const char *update, const char *copy)
 {
-    follow_variables(k->graph, k->self->name, f, n, keep, k->polyak->constant, update,
-                     copy, &k->update_targets, &k->init_targets);
+    follow_variables(k->graph, k->scope, f, n, keep, k->polyak->constant, update, copy,
+                     &k->update_targets, &k->init_targets);
 }
 
 int kit_finish(struct kit *k, struct err *err)
@@ -317,10 +325,12 @@ static struct gathering gathering_of(const struct batch *b)
                               .rows = b->rows,
                               .n = (size_t)b->n,
                               .place = b->place,
-                              .group = b->group};
+                              .group = b->group,
+                              .sequences = (size_t)b->sequences,
+                              .in_time = b->in_time};
 }
 
-/* Shows the batch's rows, numbered from `first` on, under symmetries of their own. */
+/* Shows the batch's rows, or sequences, numbered from `first` on, under symmetries of their own. */
 static void begin_rows(struct batch *b, int turned, uint64_t draw, uint64_t first)
 {
     struct gathering g;
@@ -330,7 +340,8 @@ static void begin_rows(struct batch *b, int turned, uint64_t draw, uint64_t firs
     b->draw = draw;
     g = gathering_of(b);
     matrices_begin(&b->kit->matrices, &g);
-    rc = symmetry_draw(b->symmetry, draw, first, (size_t)b->n, b->err);
+    rc = symmetry_draw(b->symmetry, draw, first,
+                       (size_t)(b->sequences > 0 ? b->sequences : b->n), b->err);
     if (rc < 0)
         batch_fail(b, rc);
 }
@@ -341,11 +352,52 @@ void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_
     if (b->rc < 0)
         return;
     for (int64_t i = 0; place != NULL && i < n; i++)
-        rows[i] = place[i] == PLACE_NONE ? ROW_NONE : b->args->rows[place[i]];
+        rows[i] = place[i] == ROW_NOT_REQUESTED ? ROW_NONE : b->args->rows[place[i]];
     b->place = place;
     b->rows = place != NULL ? rows : b->args->rows;
     b->n = n;
     begin_rows(b, turned, draw, 0);
+}
+
+static void order_by_time(struct batch *b, int64_t length)
+{
+    const uint64_t *rows = b->rows;
+    struct kit *k = b->kit;
+
+    for (int64_t e = 0; e < b->sequences; e++) {
+        int64_t t = 0;
+
+        for (; t < length && rows[e * length + t] != ROW_NONE; t++) {
+            k->order[t * b->sequences + e] = rows[e * length + t];
+            k->order_place[t * b->sequences + e] = (uint32_t)(e * length + t);
+        }
+        for (; t <= length; t++) {
+            k->order[t * b->sequences + e] = ROW_NONE;
+            k->order_place[t * b->sequences + e] = ROW_NOT_REQUESTED;
+        }
+    }
+}
+
+void batch_in_time(struct batch *b)
+{
+    const int64_t n = b->n + b->sequences;
+    struct kit *k = b->kit;
+
+    if (b->rc < 0 || b->in_time)
+        return;
+    CHECK(b->sequences > 0);
+    if ((size_t)n > k->order_room) {
+        k->order = xreallocarray(k->order, (size_t)n, sizeof(*k->order));
+        k->order_place =
+            xreallocarray(k->order_place, (size_t)n, sizeof(*k->order_place));
+        k->order_room = (size_t)n;
+    }
+    order_by_time(b, b->n / b->sequences);
+    b->rows = k->order;
+    b->place = k->order_place;
+    b->n = n;
+    b->in_time = 1;
+    begin_rows(b, 1, b->draw, b->first);
 }
 
 float *batch_take(struct batch *b, struct matrix *m)
@@ -574,20 +626,21 @@ static void run_operation(struct batch *b, struct operation *op)
     begin_runs(b);
 }
 
-void batch_update_targets(struct batch *b)
+void batch_move_targets(struct batch *b)
 {
-    batch_feed_live(b, b->kit->polyak);
-    run_operation(b, b->kit->update_targets);
+    const uint64_t every = (uint64_t)b->kit->settings->target_every;
+
+    if (every == 0) {
+        batch_feed_live(b, b->kit->polyak);
+        run_operation(b, b->kit->update_targets);
+    } else if ((b->args->update + 1) % every == 0) {
+        run_operation(b, b->kit->init_targets);
+    }
 }
 
 void kit_move_targets(struct algo *a, struct batch *b)
 {
-    batch_update_targets(b);
-}
-
-void batch_copy_targets(struct batch *b)
-{
-    run_operation(b, b->kit->init_targets);
+    batch_move_targets(b);
 }
 
 /* ---- what is computed from the rows ---- */
@@ -627,7 +680,8 @@ void batch_output(struct batch *b, const char *name, struct matrix *m)
     if (x != NULL)
         stage_output(b->ret, name,
                      tensor_view(DT_FLOAT,
-                                 SHAPE(b->args->groups, b->args->batch, matrix_width(m)),
+                                 SHAPE(b->args->groups, b->args->batch * b->args->length,
+                                       matrix_width(m)),
                                  x));
 }
 
@@ -735,24 +789,38 @@ static void run_updates(struct algo *a, struct batch *b, size_t stage)
             run_update(a, b, &plan->updates[i]);
 }
 
+static int check_rows(const struct batch *b)
+{
+    const struct kit *k = b->kit;
+    const struct kit_plan *plan = k->plan;
+    int rc;
+
+    if (plan->rows == ROWS_WINDOW)
+        return rows_check_window(b->args, k->settings->minibatches, b->err);
+    rc = plan->rows == ROWS_EPISODES ? rows_check_episodes(b->args, k->n_agents, b->err)
+                                     : rows_check(b->args, k->n_agents, b->err);
+    if (rc == 0 && plan->one_batch && b->args->groups != 1)
+        rc = err_set(b->err, ERR_ARG, "%s: a team learns from one batch",
+                     k->config->algorithm);
+    return rc;
+}
+
 /* The rows of the request, or those of the agent's group. */
 static int take_rows(struct batch *b, int of_all_groups)
 {
     const struct stage_args *args = b->args;
     struct kit *k = b->kit;
-    const int is_window = k->plan->rows == ROWS_WINDOW;
-    int64_t first;
-    int rc = is_window ? rows_check_window(args, k->settings->minibatches, b->err)
-                       : rows_check(args, k->n_agents, b->err);
+    int rc = check_rows(b);
 
     if (rc < 0)
         return rc;
     b->group = of_all_groups ? 0 : rows_group(args, k->index);
-    first = b->group * args->batch;
     b->n = args->batch * args->length * (of_all_groups ? args->groups : 1);
-    b->rows = args->rows + first;
-    b->weights = args->weights != NULL ? args->weights + first : NULL;
-    begin_rows(b, !is_window, args->update, (uint64_t)first);
+    b->sequences = k->plan->rows == ROWS_EPISODES ? args->batch : 0;
+    b->first = (uint64_t)(b->group * args->batch);
+    b->rows = args->rows + b->group * args->batch * args->length;
+    b->weights = args->weights != NULL ? args->weights + b->first : NULL;
+    begin_rows(b, k->plan->rows != ROWS_WINDOW, args->update, b->first);
     return b->rc;
 }
 

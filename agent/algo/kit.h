@@ -39,7 +39,7 @@ struct batch;
 
 enum {
     KIT_MAX_LIVES = 12,
-    KIT_MAX_STEPS = SHARE_MAX_PARTS,
+    KIT_MAX_STEPS = SHARE_MAX_PARTS, /* in one run */
     KIT_MAX_STAGES = 8,
     KIT_MAX_READS = 4
 };
@@ -96,15 +96,18 @@ struct kit_plan {
     size_t n_stages;
     const struct update *updates; /* [n_updates] */
     size_t n_updates;
-    enum rows_kind rows; /* transitions: single rows; or a window */
+    enum rows_kind rows; /* transitions: single rows */
+    int one_batch; /* 1: all learn from the same rows, since they need each other's numbers */
 };
 
-/* The first member of every struct algo that is built with the kit. */
+/* The first member of every struct algo that is built with the kit. In the central process `self`
+ * is NULL, and `index` is n_agents. */
 struct kit {
     struct graph *graph;
     const struct agent_config *config;
     const struct algorithm_settings *settings;
     const struct space *agents, *self;
+    const char *scope; /* of all its variables: the agent's name, or "central" */
     size_t n_agents, index;
     struct share *share; /* NULL: nothing is shared */
     const struct kit_plan *plan;
@@ -113,7 +116,7 @@ struct kit {
     size_t n_lives;
     /* NULL where the process does not need them. */
     struct live *clip_norm, *discount, *polyak;
-    struct step step[KIT_MAX_STEPS];
+    struct step *step; /* [n_steps] */
     size_t n_steps;
     struct operation *init_variables, *init_targets, *update_targets;
 
@@ -122,6 +125,10 @@ struct kit {
     struct matrix *reward, *terminated, *alive, *weight, *target;
     struct reward_scale scale;
     float divisor; /* how much the newest batch's means count among others (share.h) */
+    /* Rows of episodes in the order of time, and their places among the request's. */
+    uint64_t *order;
+    uint32_t *order_place;
+    size_t order_room;
 
     int64_t repeats;
     struct stage stages[KIT_MAX_STAGES];
@@ -200,14 +207,15 @@ struct batch {
     const float *weights; /* (n), of importance; NULL: all 1 */
     int64_t n, group;
     const uint32_t *place;     /* (n) of selected rows among the request's; NULL: all */
+    int64_t sequences;         /* B, of whole episodes, n = B L; 0: single rows */
+    int in_time;               /* batch_in_time */
     struct symmetry *symmetry; /* that rows are shown under; NULL: as stored */
     uint64_t draw;             /* the counter of its draw */
+    uint64_t first;            /* number of the group's first row, or sequence, in that */
     struct fetches fetched;
     struct err *err;
     int rc;
 };
-
-#define PLACE_NONE UINT32_MAX
 
 struct batch batch_to_act(struct kit *k, struct session *s, const struct act_args *args,
                           struct err *err);
@@ -215,11 +223,16 @@ struct batch batch_to_act(struct kit *k, struct session *s, const struct act_arg
  * later does nothing. The caller has set *b->err. */
 void batch_fail(struct batch *b, int rc);
 
-/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all; PLACE_NONE: no
+/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all; ROW_NOT_REQUESTED: no
  * row is there. rows: room for n, borrowed. turned: shown under symmetries that are drawn with
  * `draw`; else as they are stored. */
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
+
+/* Goes on with the rows of the B episodes in the order of time, n = (L + 1) B: row t B + b is step t
+ * of episode b, or none if that has fewer steps. In the step after an episode's last one a network
+ * sees what followed it. weights: still one for each episode. */
+void batch_in_time(struct batch *b);
 
 /* The numbers (n, width) of a matrix; NULL: the batch has failed, n is 0. */
 float *batch_take(struct batch *b, struct matrix *m);
@@ -261,11 +274,10 @@ void batch_report_rates(struct batch *b, size_t first, size_t n);
 void batch_show(struct batch *b, const char *name, double value);
 /* Members of a group: take over the values of these steps. */
 void batch_assign(struct batch *b, size_t first, size_t n);
-/* Moves the targets by polyak, or makes them equal. kit_move_targets: the former, for an update's
+/* Moves the targets by polyak, or makes them equal after each target_every-th update; for an update's
  * `after`. */
 void kit_move_targets(struct algo *a, struct batch *b);
-void batch_update_targets(struct batch *b);
-void batch_copy_targets(struct batch *b);
+void batch_move_targets(struct batch *b);
 
 /* Fills a matrix with numbers that are drawn with the stage's key, derived by the label. */
 void batch_draw_normal(struct batch *b, struct matrix *m, const char *label);
@@ -273,7 +285,7 @@ void batch_draw_uniform(struct batch *b, struct matrix *m, const char *label);
 /* Sets actions, proposed for the rows' next observations, to 0 where the agent is not there
  * any more, as the log does with its actions: others' critics are trained with these. */
 void batch_leave_out_absent(struct batch *b, struct matrix *actions);
-/* A matrix as the output (G, B, width) of a stage that sees all groups. */
+/* A matrix as the output (G, B L, width) of a stage that sees all groups, in the request's order. */
 void batch_output(struct batch *b, const char *name, struct matrix *m);
 
 /* k->target = reward + discount (1 - terminated) next; the reward is scaled as the setting

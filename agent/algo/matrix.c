@@ -10,12 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum source { FROM_LOG, FROM_ID, FROM_OUTPUT, FROM_MATRIX };
+enum source {
+    FROM_LOG,
+    FROM_LOG_BEFORE, /* from the row before in time */
+    FROM_LOG_AFTER,  /* the same, but only where no row is: what followed it */
+    FROM_ID,
+    FROM_OUTPUT,
+    FROM_MATRIX
+};
 enum turn { TURN_NEVER, TURN_OBS, TURN_ACTION };
 
 struct block {
     enum source source;
     enum turn turn;
+    int may_lack; /* FROM_OUTPUT: the agent may have sent none */
     size_t agent;
     const char *name;
     int64_t first, width;
@@ -102,6 +110,28 @@ int64_t matrix_add_action(struct matrix *m, size_t agent)
     return matrix_add_actions_in(m, agent, "action");
 }
 
+int64_t matrix_add_action_before(struct matrix *m, size_t agent)
+{
+    const int64_t first = matrix_add_action(m, agent);
+
+    m->blocks[m->n - 1].source = FROM_LOG_BEFORE;
+    return first;
+}
+
+int64_t matrix_add_obs_through(struct matrix *m, size_t agent)
+{
+    const int64_t first = matrix_add_obs(m, NOW, agent);
+    struct block *after;
+
+    (void)matrix_add_obs(m, NEXT, agent); /* in the same place */
+    m->width -= m->all->agents[agent].obs;
+    after = &m->blocks[m->n - 1];
+    after->source = FROM_LOG_AFTER;
+    after->turn = TURN_NEVER; /* with the other block */
+    after->first = first;
+    return first;
+}
+
 int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
                            int64_t width)
 {
@@ -122,12 +152,13 @@ int64_t matrix_add_id(struct matrix *m, const struct agent_id *id)
 }
 
 int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
-                          int is_action)
+                          enum output_kind kind)
 {
-    const int turns = is_action && !m->all->agents[agent].symmetric;
+    const int turns = kind == OUTPUT_ACTION && !m->all->agents[agent].symmetric;
 
     return add(m, (struct block){.source = FROM_OUTPUT,
                                  .turn = turns ? TURN_ACTION : TURN_NEVER,
+                                 .may_lack = kind == OUTPUT_IF_SENT,
                                  .agent = agent,
                                  .name = name,
                                  .width = width});
@@ -208,7 +239,7 @@ void matrices_reads(struct matrices *all, struct reads *r)
         struct matrix *m = all->list[i];
 
         for (size_t k = 0; k < m->n; k++)
-            if (m->blocks[k].source == FROM_LOG)
+            if (m->blocks[k].source <= FROM_LOG_AFTER)
                 reads_add(r, agent_name(all, m->blocks[k].agent), m->blocks[k].name,
                           m->blocks[k].width, &m->columns[k]);
         if (m->is_mask)
@@ -317,13 +348,31 @@ const uint8_t *matrix_masks(const struct matrix *m)
     return m->bytes;
 }
 
+/* How the rows of a batch share draws of symmetries: `draws` rows, each `stride` from the last one,
+ * have one each; the next step's are `step` further on. Of single rows there is one step. */
+struct turning {
+    size_t draws, stride, steps, step;
+};
+
+static struct turning turning_of(const struct gathering *g)
+{
+    const size_t draws = g->sequences > 0 ? g->sequences : g->n;
+    const size_t steps = draws > 0 ? g->n / draws : 0;
+
+    return g->in_time || steps <= 1 ? (struct turning){draws, 1, steps, draws}
+                                    : (struct turning){draws, steps, steps, 1};
+}
+
 static void gather_masks(struct matrix *m, const struct gathering *g, float *x)
 {
     const size_t width = (size_t)m->all->agents[m->all->self].width;
+    const struct turning t = turning_of(g);
     uint8_t *allowed = room_for_bytes(m, g->n * width);
 
+    CHECK(t.stride == 1);
     store_view_gather_bytes(g->args->store, m->mask_column, g->rows, g->n, allowed);
-    symmetry_mask(g->symmetry, m->all->self, g->n, allowed);
+    for (size_t i = 0; i < t.steps; i++)
+        symmetry_mask(g->symmetry, m->all->self, t.draws, allowed + i * t.step * width);
     open_choices(m, allowed, g->n, x);
 }
 
@@ -348,16 +397,67 @@ static int copy_output(struct matrix *m, const struct block *b, const struct gat
                        float *x, struct err *err)
 {
     const size_t bytes = (size_t)b->width * sizeof(float);
-    const float *output;
-    const int rc = rows_input(g->args, m->all->agents[b->agent].name, b->name, b->width,
-                              g->group, &output, err);
+    const char *agent = m->all->agents[b->agent].name;
+    const int lacks =
+        b->may_lack && g->args->input(g->args->input_ctx, agent, b->name) == NULL;
+    const float *output = NULL;
+    const int rc =
+        lacks ? 0 : rows_input(g->args, agent, b->name, b->width, g->group, &output, err);
 
     x += b->first;
-    if (rc == 0 && g->place == NULL)
+    if (rc == 0 && !lacks && g->place == NULL) {
         copy_rows(x, (size_t)m->width * sizeof(float), output, bytes, g->n, bytes);
-    for (size_t i = 0; rc == 0 && g->place != NULL && i < g->n; i++)
-        memcpy(x + (int64_t)i * m->width, output + g->place[i] * b->width, bytes);
+        return 0;
+    }
+    for (size_t i = 0; rc == 0 && i < g->n; i++, x += m->width)
+        if (lacks || g->place[i] == ROW_NOT_REQUESTED)
+            memset(x, 0, bytes);
+        else
+            memcpy(x, output + g->place[i] * b->width, bytes);
     return rc;
+}
+
+/* From the row before in time, which the first step of each sequence has not. */
+static void gather_before(struct matrix *m, size_t k, const struct gathering *g, float *x)
+{
+    const struct block *b = &m->blocks[k];
+    const size_t width = (size_t)m->width;
+
+    CHECK(g->in_time);
+    x += b->first;
+    for (size_t i = 0; i < g->sequences; i++)
+        memset(x + i * width, 0, (size_t)b->width * sizeof(*x));
+    store_view_gather(g->args->store, m->columns[k], g->rows, g->n - g->sequences,
+                      x + g->sequences * width, width);
+}
+
+/* Where a sequence has ended, what followed its last row. */
+static void gather_after(struct matrix *m, size_t k, const struct gathering *g, float *x)
+{
+    CHECK(g->in_time);
+    x += m->blocks[k].first;
+    for (size_t i = g->sequences; i < g->n; i++) {
+        const uint64_t *before = &g->rows[i - g->sequences];
+
+        if (g->rows[i] == ROW_NONE && *before != ROW_NONE)
+            store_view_gather(g->args->store, m->columns[k], before, 1,
+                              x + (int64_t)i * m->width, (size_t)m->width);
+    }
+}
+
+static void turn(struct matrix *m, const struct gathering *g, float *x)
+{
+    const struct turning t = turning_of(g);
+    const size_t width = (size_t)m->width;
+
+    for (size_t k = 0; k < m->n; k++) {
+        const struct block *b = &m->blocks[k];
+
+        for (size_t i = 0; b->turn != TURN_NEVER && i < t.steps; i++)
+            (b->turn == TURN_OBS ? symmetry_obs : symmetry_action)(
+                g->symmetry, b->agent, t.draws, x + i * t.step * width + b->first,
+                t.stride * width);
+    }
 }
 
 static void copy_matrix(struct matrix *m, const struct block *b, size_t n, float *x)
@@ -380,7 +480,11 @@ static int gather(struct matrix *m, const struct gathering *g, float *x, struct 
             k += gather_log(m, k, g, x);
             continue;
         }
-        if (b->source == FROM_ID)
+        if (b->source == FROM_LOG_BEFORE)
+            gather_before(m, k, g, x);
+        else if (b->source == FROM_LOG_AFTER)
+            gather_after(m, k, g, x);
+        else if (b->source == FROM_ID)
             agent_id_put(&b->id, x + b->first, (int64_t)g->n, m->width);
         else if (b->source == FROM_MATRIX)
             copy_matrix(m, b, g->n, x);
@@ -388,14 +492,8 @@ static int gather(struct matrix *m, const struct gathering *g, float *x, struct 
             rc = copy_output(m, b, g, x, err);
         k++;
     }
-    for (size_t k = 0; rc == 0 && g->symmetry != NULL && k < m->n; k++) {
-        const struct block *b = &m->blocks[k];
-
-        if (b->turn == TURN_OBS)
-            symmetry_obs(g->symmetry, b->agent, g->n, x + b->first, (size_t)m->width);
-        else if (b->turn == TURN_ACTION)
-            symmetry_action(g->symmetry, b->agent, g->n, x + b->first, (size_t)m->width);
-    }
+    if (rc == 0 && g->symmetry != NULL)
+        turn(m, g, x);
     return rc;
 }
 

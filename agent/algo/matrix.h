@@ -24,6 +24,8 @@
 
 struct matrix; /* opaque */
 
+#define ROW_NOT_REQUESTED UINT32_MAX
+
 /* At a row of the log, or after it. */
 enum when { NOW, NEXT };
 
@@ -48,8 +50,13 @@ struct gathering {
     uint64_t draw;             /* the counter of its draw */
     const uint64_t *rows;      /* [n] of the log */
     size_t n;
-    const uint32_t *place; /* [n] of each row among the request's; NULL: in their order */
-    int64_t group;         /* whose part of outputs is meant */
+    /* [n] of each row among the request's, or ROW_NOT_REQUESTED; NULL: in their order. */
+    const uint32_t *place;
+    int64_t group; /* whose part of outputs is meant */
+    /* The rows are those of so many sequences of equal length, each of which is shown under one
+     * symmetry; 0: they are single rows. */
+    size_t sequences;
+    int in_time; /* 1: row t sequences + b is step t of sequence b; 0: (sequences, steps) */
 };
 void matrices_done(struct matrices *all);
 /* Declares the columns that are gathered. */
@@ -66,16 +73,24 @@ int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent);
 int64_t matrix_add_action(struct matrix *m, size_t agent);
 /* A column of that name which agents add to the log, of numbers like their actions. */
 int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column);
+/* Of sequences in the order of time: the observation at a row, or where there is none, what
+ * followed the row before it; and the action of the row before. 0 where that is none, too. */
+int64_t matrix_add_obs_through(struct matrix *m, size_t agent);
+int64_t matrix_add_action_before(struct matrix *m, size_t agent);
 /* A column of one number, such as "reward"; not turned. agent MATRIX_ALL: of no agent. */
 #define MATRIX_ALL SIZE_MAX
 int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name);
 int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
                            int64_t width);
 int64_t matrix_add_id(struct matrix *m, const struct agent_id *id);
-/* An output of an earlier stage. is_action: it is turned if the agent that sent it saw the rows
- * as they are stored. */
+/* An output of an earlier stage; 0 for rows that are not among the request's. */
+enum output_kind {
+    OUTPUT_NUMBERS,
+    OUTPUT_ACTION, /* turned if the agent that sent it saw the rows as they are stored */
+    OUTPUT_IF_SENT /* 0 of an agent that sent none */
+};
 int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
-                          int is_action);
+                          enum output_kind kind);
 /* What another matrix holds. */
 int64_t matrix_add_copy(struct matrix *m, struct matrix *of);
 /* The observations of those that a critic sees, with the id (seen.h). */

@@ -107,7 +107,8 @@ static struct matrix *state_of(struct on_policy *p, enum when when)
         if (when == NOW)
             (void)matrix_add_action(m, agent);
         else
-            (void)matrix_add_output(m, agent, "action", p->kit.agents[agent].width, 0);
+            (void)matrix_add_output(m, agent, "action", p->kit.agents[agent].width,
+                                    OUTPUT_NUMBERS);
     }
     (void)matrix_add_id(m, &p->policy.id);
     return m;
@@ -126,7 +127,8 @@ static void make_matrices(struct on_policy *p)
     p->next = state_of(p, NEXT);
     if (p->choices > 0) {
         proposed = matrix_new(all, 0);
-        (void)matrix_add_output(proposed, p->seen[0], "action", p->kit.self->width, 0);
+        (void)matrix_add_output(proposed, p->seen[0], "action", p->kit.self->width,
+                                OUTPUT_NUMBERS);
         p->chosen = matrix_of_choices(all, p->policy.taken, (int32_t)p->choices);
         p->next_chosen = matrix_of_choices(all, proposed, (int32_t)p->choices);
     }
@@ -404,7 +406,7 @@ int on_policy_act(struct algo *a, struct session *s, const struct act_args *args
 /* ---- C: steps of the optimisers ---- */
 
 struct minibatch {
-    const uint32_t *place; /* [n] in the window, or PLACE_NONE */
+    const uint32_t *place; /* [n] in the window, or ROW_NOT_REQUESTED */
     int64_t n;
     uint64_t step; /* of the update */
     int for_actor, for_critic;
@@ -466,8 +468,9 @@ static int64_t place_chunks(struct on_policy *p, const struct batch *b,
         const int64_t copy = k / each, begin = k % each * steps;
 
         for (int64_t t = 0; t < steps; t++)
-            p->place[t * n + r] =
-                begin + t < length ? (uint32_t)(copy * length + begin + t) : PLACE_NONE;
+            p->place[t * n + r] = begin + t < length
+                                      ? (uint32_t)(copy * length + begin + t)
+                                      : ROW_NOT_REQUESTED;
     }
     return n * steps;
 }
@@ -513,7 +516,7 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
     on_policy_select_all(b);
     ret = batch_room(b, to);
     for (int64_t i = 0; b->rc == 0 && i < n; i++)
-        if (p->place[i] != PLACE_NONE)
+        if (p->place[i] != ROW_NOT_REQUESTED)
             memcpy(ret + p->place[i] * width, of_chunks + i * width, bytes);
 }
 
@@ -524,7 +527,7 @@ static void feed_kept(struct batch *b, struct output x, struct matrix *m,
     float *to = batch_room(b, m);
 
     for (int64_t i = 0; i < b->n; i++)
-        to[i] = mini->place[i] != PLACE_NONE ? kept[mini->place[i]] : 0;
+        to[i] = mini->place[i] != ROW_NOT_REQUESTED ? kept[mini->place[i]] : 0;
     batch_feed(b, x, m);
 }
 
@@ -715,15 +718,8 @@ void on_policy_assign(struct algo *a, struct batch *b)
 
 void on_policy_move_target(struct on_policy *p, struct batch *b)
 {
-    const uint64_t every = (uint64_t)p->kit.settings->target_every;
-
-    if (p->kit.update_targets == NULL ||
-        (every > 0 && (b->args->update + 1) % every != 0))
-        return;
-    if (every > 0)
-        batch_copy_targets(b);
-    else
-        batch_update_targets(b);
+    if (p->kit.update_targets != NULL)
+        batch_move_targets(b);
 }
 
 void on_policy_count_observations(struct on_policy *p, struct batch *b)

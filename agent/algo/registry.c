@@ -1,5 +1,4 @@
 #include "agent/algo/algo.h"
-#include "common/config/algorithms.h"
 
 #include <string.h>
 
@@ -11,7 +10,8 @@ extern const struct algo_ops matd3_ops;                                /* matd3.
 extern const struct algo_ops coma_ops;                                 /* coma.c */
 extern const struct algo_ops happo_ops;                                /* happo.c */
 extern const struct algo_ops ia2c_ops, ippo_ops, maa2c_ops, mappo_ops; /* ppo.c */
-extern const struct algo_ops iql_episodes_ops, vdn_ops, qmix_ops;      /* q_learner.c */
+extern const struct algo_ops qmix_ops;                                 /* qmix.c */
+extern const struct algo_ops vdn_ops;                                  /* vdn.c */
 /* fixed.c */
 extern const struct algo_ops frozen_ops, heuristic_ops, noop_ops, random_ops;
 extern const struct algo_ops isac_ops, masac_ops; /* sac.c */
@@ -34,14 +34,6 @@ const struct algo_ops *algo_find(const char *name)
         if (strcmp(registry[i]->name, name) == 0)
             return registry[i];
     return NULL;
-}
-
-const struct algo_ops *algo_choose(const struct agent_config *config)
-{
-    const struct algo_ops *ops = algo_find(config->algorithm);
-
-    return ops == &iql_ops && algorithm_rows(config) == ROWS_EPISODES ? &iql_episodes_ops
-                                                                      : ops;
 }
 
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,

@@ -56,40 +56,6 @@ int64_t rows_group(const struct stage_args *args, size_t self)
     return args->groups > 1 ? (int64_t)self : 0;
 }
 
-float *rows_take(float *base, size_t *used, size_t n)
-{
-    float *ret = base != NULL ? base + *used : NULL;
-
-    *used += (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
-    return ret;
-}
-
-uint8_t *rows_take_bytes(float *base, size_t *used, size_t n)
-{
-    return (uint8_t *)rows_take(base, used, (n + sizeof(float) - 1) / sizeof(float));
-}
-
-int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err)
-{
-    free(*memory);
-    *memory = mem_aligned(floats * sizeof(float));
-    if (*memory == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %lld rows", (long long)rows);
-    return 0;
-}
-
-int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
-                 struct err *err)
-{
-    if (rows <= *room)
-        return 0;
-    *room = 0;
-    if (rows_allocate(memory, floats, rows, err) < 0)
-        return ERR_NOMEM;
-    *room = rows;
-    return 0;
-}
-
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
                int64_t width, int64_t group, const float **ret, struct err *err)
 {

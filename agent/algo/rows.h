@@ -22,18 +22,6 @@ int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* Takes n floats, 64-byte aligned, from the memory at base, after the *used floats taken
- * before. base NULL: only counts them. */
-float *rows_take(float *base, size_t *used, size_t n);
-uint8_t *rows_take_bytes(float *base, size_t *used, size_t n);
-
-/* Replaces *memory by room for a batch's floats, 64-byte aligned. ERR_NOMEM: *memory is
- * NULL. rows: of the batch, for the message. */
-int rows_allocate(void **memory, size_t floats, int64_t rows, struct err *err);
-/* The same only if there is less room than for `rows` rows: *room, which it sets. */
-int rows_reserve(void **memory, int64_t *room, int64_t rows, size_t floats,
-                 struct err *err);
-
 /* Another agent's output (G, B, width) in an earlier stage of the update, the part of
  * `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
 int rows_input(const struct stage_args *args, const char *agent, const char *name,

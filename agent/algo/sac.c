@@ -371,7 +371,8 @@ static void make_matrices(struct algo *a, int proposes)
         if (i == a->seen.own)
             continue;
         (void)matrix_add_action(a->now, agent);
-        (void)matrix_add_output(a->next, agent, "action", k->agents[agent].width, 1);
+        (void)matrix_add_output(a->next, agent, "action", k->agents[agent].width,
+                                OUTPUT_ACTION);
     }
     (void)matrix_add_action(own, k->index);
     a->chosen = is_box(a) ? own : matrix_of_choices(all, own, a->policy.n_choices);
@@ -380,9 +381,10 @@ static void make_matrices(struct algo *a, int proposes)
     if (proposes) {
         a->next_action = matrix_new(all, 0);
         a->next_probs = matrix_new(all, 0);
-        (void)matrix_add_output(a->next_action, k->index, "action", k->self->width, 0);
+        (void)matrix_add_output(a->next_action, k->index, "action", k->self->width,
+                                OUTPUT_NUMBERS);
         (void)matrix_add_output(a->next_probs, k->index, "log_prob",
-                                a->policy.n_log_probs, 0);
+                                a->policy.n_log_probs, OUTPUT_NUMBERS);
     }
     a->value = matrix_new(all, 1);
     a->errors = matrix_new(all, 1);

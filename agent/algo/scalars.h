@@ -38,6 +38,7 @@
     {"critic_loss", "the networks' loss on the batch, before the step", "", (by)},       \
         {"q_mean", "mean value of the actions taken", "reward", (by)},                   \
         {"target_q_mean", "mean of the targets", "reward", (by)},                        \
+        {"target_q_std", "deviation of the targets", "reward", (by)},                    \
         {"td_error", "mean distance of the values from their targets", "reward", (by)},  \
         SCALAR("epsilon", "how often a random action is chosen", ""),                    \
         SCALAR_OF_STEP("critic_grad_norm", "norm of the gradients, before clipping",     \

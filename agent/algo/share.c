@@ -227,21 +227,6 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
     return 0;
 }
 
-int share_build_steps(struct share *s, struct graph *g, struct share_part *parts,
-                      size_t n, struct operation **ret_train, struct err *err)
-{
-    for (size_t i = 0; i < n; i++)
-        ret_train[i] = NULL;
-    if (s != NULL)
-        return share_build(s, g, parts, n, err);
-    for (size_t i = 0; i < n; i++) {
-        ret_train[i] = minimize_clipped(g, parts[i].loss, &parts[i].step, err);
-        if (ret_train[i] == NULL)
-            return ERR_ARG;
-    }
-    return 0;
-}
-
 /* ---- slots ---- */
 
 static int check_slot(const struct share *s, const struct stage_args *args,

@@ -86,10 +86,6 @@ struct share_range {
  * gradient. */
 int share_build(struct share *s, struct graph *g, struct share_part *parts, size_t n,
                 struct err *err);
-/* The same for an algorithm that may be alone (s NULL): ret_train[n] then receives the
- * steps down its own losses; otherwise NULLs. */
-int share_build_steps(struct share *s, struct graph *g, struct share_part *parts,
-                      size_t n, struct operation **ret_train, struct err *err);
 /* P, with the gaps; 0 before share_build. */
 uint64_t share_elements(const struct share *s);
 /* A checksum of names (without the process's own), shapes and places. */

@@ -2,46 +2,51 @@
 
 #include <stddef.h>
 
+/* Step t of sequence b in the arrays. */
+static int64_t row_of(const struct target_rows *r, int64_t b, int64_t t)
+{
+    return r->in_time ? t * r->batch + b : b * r->length + t;
+}
+
 static int is_there(const struct target_rows *r, int64_t i)
 {
     return r->mask == NULL || r->mask[i] > 0;
 }
 
-/* Whether the sequence that begins at `first` goes on after row i. */
-static int goes_on(const struct target_rows *r, int64_t first, int64_t i)
+/* Whether sequence b goes on after its step t. */
+static int goes_on(const struct target_rows *r, int64_t b, int64_t t)
 {
-    return i + 1 < first + r->length && is_there(r, i + 1) &&
-           (r->truncated == NULL || r->truncated[i] == 0);
+    return t + 1 < r->length && is_there(r, row_of(r, b, t + 1)) &&
+           (r->truncated == NULL || r->truncated[row_of(r, b, t)] == 0);
 }
 
-/* The number of rows of the sequence that begins at `first`. Sets the targets after them
- * to 0. */
-static int64_t count_rows(const struct target_rows *r, int64_t first, float *y)
+/* The number of rows of sequence b. Sets the targets after them to 0. */
+static int64_t count_rows(const struct target_rows *r, int64_t b, float *y)
 {
     int64_t n = 0;
 
-    while (n < r->length && is_there(r, first + n))
+    while (n < r->length && is_there(r, row_of(r, b, n)))
         n++;
     for (int64_t t = n; t < r->length; t++)
-        y[first + t] = 0;
+        y[row_of(r, b, t)] = 0;
     return n;
 }
 
 void targets_n_step(const struct target_rows *r, int64_t n, float *y)
 {
     for (int64_t b = 0; b < r->batch; b++) {
-        const int64_t first = b * r->length, length = count_rows(r, first, y);
+        const int64_t length = count_rows(r, b, y);
 
-        for (int64_t t = first; t < first + length; t++) {
-            float sum = r->reward[t], discount = r->discount;
-            int64_t last = t;
+        for (int64_t t = 0; t < length; t++) {
+            int64_t last = t, i = row_of(r, b, t);
+            float sum = r->reward[i], discount = r->discount;
 
-            while (last + 1 < t + n && r->terminated[last] == 0 &&
-                   goes_on(r, first, last)) {
-                sum += discount * r->reward[++last];
+            while (last + 1 < t + n && r->terminated[i] == 0 && goes_on(r, b, last)) {
+                i = row_of(r, b, ++last);
+                sum += discount * r->reward[i];
                 discount *= r->discount;
             }
-            y[t] = sum + discount * (1 - r->terminated[last]) * r->value[last];
+            y[row_of(r, b, t)] = sum + discount * (1 - r->terminated[i]) * r->value[i];
         }
     }
 }
@@ -49,14 +54,15 @@ void targets_n_step(const struct target_rows *r, int64_t n, float *y)
 void targets_lambda(const struct target_rows *r, float lambda, float *y)
 {
     for (int64_t b = 0; b < r->batch; b++) {
-        const int64_t first = b * r->length, length = count_rows(r, first, y);
+        const int64_t length = count_rows(r, b, y);
 
-        for (int64_t t = first + length - 1; t >= first; t--) {
-            float next = r->value[t];
+        for (int64_t t = length - 1; t >= 0; t--) {
+            const int64_t i = row_of(r, b, t);
+            float next = r->value[i];
 
-            if (goes_on(r, first, t))
-                next = (1 - lambda) * next + lambda * y[t + 1];
-            y[t] = r->reward[t] + r->discount * (1 - r->terminated[t]) * next;
+            if (goes_on(r, b, t))
+                next = (1 - lambda) * next + lambda * y[row_of(r, b, t + 1)];
+            y[i] = r->reward[i] + r->discount * (1 - r->terminated[i]) * next;
         }
     }
 }

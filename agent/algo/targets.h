@@ -1,6 +1,7 @@
 /* targets.h - targets of several steps: plain functions of arrays.
  *
- * Shapes   (B, L), row-major: B sequences of L consecutive steps of a copy each.
+ * Shapes   (B, L), row-major: B sequences of L consecutive steps of a copy each; or (L, B), in
+ *          the order of time.
  * Rows     m(t) = 1: row t is there. A sequence ends before its first missing row; what
  *          the arrays hold from there on is not read, and the targets there are 0.
  * Ends     terminated(t) = 1: the task was over with step t, nothing comes after it.
@@ -19,6 +20,7 @@
 
 struct target_rows {
     int64_t batch, length;            /* B, L */
+    int in_time;                      /* 1: the arrays are (L, B) */
     const float *reward, *terminated; /* (B, L) */
     const float *truncated;           /* (B, L) or NULL: nowhere */
     const float *mask;                /* (B, L) or NULL: all rows are there */

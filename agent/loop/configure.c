@@ -331,8 +331,8 @@ static void join_group(struct service *s)
 static int build(struct service *s, int central, const struct world *world,
                  struct err *err)
 {
-    struct algo_args args = {.ops =
-                                 s->forced != NULL ? s->forced : algo_choose(&s->config),
+    struct algo_args args = {.ops = s->forced != NULL ? s->forced
+                                                      : algo_find(s->config.algorithm),
                              .config = &s->config,
                              .settings = &s->settings,
                              .agents = s->agents,

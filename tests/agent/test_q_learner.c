@@ -62,7 +62,7 @@ static void make_central(struct run *r)
                              .max_steps = r->length};
     struct err err;
 
-    m->ops = algo_choose(c);
+    m->ops = algo_find(c->algorithm);
     args.ops = m->ops;
     OK(m->ops->build(&m->algo, &args, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
@@ -156,11 +156,13 @@ static const struct tensor *find_input(void *ctx, const char *agent, const char 
     return NULL;
 }
 
-static void run_stage(struct run *r, struct member *m, const char *name,
-                      const struct stage *stage, uint64_t update, const uint64_t *rows,
-                      int64_t batch, const float *weights)
+/* The i-th stage of a process. */
+static void run_stage(struct run *r, struct member *m, const char *name, size_t i,
+                      uint64_t update, const uint64_t *rows, int64_t batch,
+                      const float *weights)
 {
-    const struct stage_args args = {.stage = stage,
+    size_t n;
+    const struct stage_args args = {.stage = &m->ops->stages(m->algo, &n)[i],
                                     .step = ROWS_COUNTED * (update + 1),
                                     .update = update,
                                     .slot = update % 4,
@@ -177,10 +179,10 @@ static void run_stage(struct run *r, struct member *m, const char *name,
     struct err err;
 
     OK(team_run_stage(r->team, m, &args, &res, &err), err);
-    for (int i = 0; i < res.n_outputs; i++) {
+    for (int k = 0; k < res.n_outputs; k++) {
         (void)snprintf(r->output[r->n_outputs].key, 64, "%s/%s", name,
-                       res.output[i].name);
-        OK(tensor_copy(&r->output[r->n_outputs++].value, &res.output[i].value, &err),
+                       res.output[k].name);
+        OK(tensor_copy(&r->output[r->n_outputs++].value, &res.output[k].value, &err),
            err);
     }
     if (res.n_scalars > 0)
@@ -200,13 +202,13 @@ static void update(struct run *r, uint64_t number, const uint64_t *rows, int64_t
     r->n_priorities = 0;
     for (size_t i = 0; i < n; i++) {
         if (s[i].runner == STAGE_CENTRAL)
-            run_stage(r, &r->central, "central", &s[i], number, rows, batch, weights);
+            run_stage(r, &r->central, "central", i, number, rows, batch, weights);
         if (s[i].runner == STAGE_PS)
-            run_stage(r, &r->team->members[AGENTS], "ps", &s[i], number, rows, batch,
+            run_stage(r, &r->team->members[AGENTS], "ps", i, number, rows, batch,
                       weights);
         for (size_t k = 0; k < AGENTS && s[i].runner == STAGE_LEARNERS; k++)
             if (!r->team->spaces[k].other)
-                run_stage(r, &r->team->members[k], r->team->spaces[k].name, &s[i], number,
+                run_stage(r, &r->team->members[k], r->team->spaces[k].name, i, number,
                           rows, batch, weights);
     }
 }

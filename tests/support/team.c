@@ -230,7 +230,7 @@ static void make_group(struct team *t)
 
 static void make_member(struct team *t, size_t i)
 {
-    const struct algo_ops *ops = algo_choose(&t->config);
+    const struct algo_ops *ops = algo_find(t->config.algorithm);
     const struct session_options options = {0};
     struct member *m = &t->members[i];
     struct err err;
