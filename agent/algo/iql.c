@@ -117,19 +117,6 @@ static void make_loss(struct algo *a)
     a->loss = sum_of(g, mul(g, a->weight, add(g, good, bad)), "loss");
 }
 
-static void make_step(struct algo *a)
-{
-    struct kit *k = &a->q.kit;
-    struct output constant;
-
-    q_network_build_step(&a->q, a->loss);
-    if (!kit_makes_steps(k))
-        return;
-    constant = a->q.rate->constant;
-    *a->q.rate = live_critic_rate(k->graph, k->config);
-    live_bind(k->graph, a->q.rate, constant);
-}
-
 static int build_graph(struct algo *a, struct err *err)
 {
     struct kit *k = &a->q.kit;
@@ -140,7 +127,9 @@ static int build_graph(struct algo *a, struct err *err)
     q_network_build(&a->q);
     if (kit_learns(k))
         make_loss(a);
-    make_step(a);
+    q_network_build_step(&a->q, a->loss);
+    if (kit_makes_steps(k))
+        kit_make_critic_rate(k, a->q.rate);
     if (kit_learns(k))
         q_network_build_target(&a->q);
     variable_scope_leave(k->graph);

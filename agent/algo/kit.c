@@ -142,6 +142,14 @@ void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_cri
     live_rates(k->graph, k->config, *ret_actor, *ret_critic);
 }
 
+void kit_make_critic_rate(struct kit *k, struct live *rate)
+{
+    const struct output constant = rate->constant;
+
+    *rate = live_critic_rate(k->graph, k->config);
+    live_bind(k->graph, rate, constant);
+}
+
 void kit_add_clip_norm(struct kit *k)
 {
     k->clip_norm = kit_add_live(k, live_fed(k->graph, "clip_norm", k->config->clip_norm,
