@@ -65,8 +65,8 @@ void actor_make_matrices(struct actor *p, struct joint *j)
 
     p->joint = j;
     p->own_next = matrix_new(all, 0);
-    (void)matrix_add_obs(p->own_next, NEXT, j->kit->index);
-    (void)matrix_add_id(p->own_next, &j->seen.id);
+    matrix_add_obs(p->own_next, NEXT, j->kit->index);
+    matrix_add_id(p->own_next, &j->seen.id);
     p->proposal = matrix_new(all, width);
     if (p->masked) {
         p->open_now = matrix_of_masks(all, NOW, 0);

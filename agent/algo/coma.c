@@ -193,7 +193,7 @@ static void make_matrices(struct algo *a)
     a->alive_of = xcalloc(k->n_agents, sizeof(struct matrix *));
     for (size_t j = 0; j < k->n_agents; j++) {
         a->alive_of[j] = matrix_new(&k->matrices, 0);
-        (void)matrix_add_column(a->alive_of[j], j, "alive");
+        matrix_add_column(a->alive_of[j], j, "alive");
     }
     if (a->on.policy.masked)
         a->on.policy.open_next = matrix_of_masks(&k->matrices, NEXT, 0);

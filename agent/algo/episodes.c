@@ -13,9 +13,9 @@ void episodes_init(struct episodes *e, struct kit *k, const size_t *members, siz
                            .room = matrix_new(&k->matrices, 6),
                            .priorities = matrix_new(&k->matrices, 1)};
     for (size_t i = 0; i < n; i++) {
-        (void)matrix_add_column(e->rewards, members[i], "reward");
-        (void)matrix_add_column(e->ends, members[i], "terminated");
-        (void)matrix_add_column(e->alives, members[i], "alive");
+        matrix_add_column(e->rewards, members[i], "reward");
+        matrix_add_column(e->ends, members[i], "terminated");
+        matrix_add_column(e->alives, members[i], "alive");
     }
 }
 

@@ -20,20 +20,20 @@ void joint_init(struct joint *j, struct kit *k, const struct algo_args *args,
     matrix_add_seen(j->now, NOW, &j->seen);
     matrix_add_seen(j->next, NEXT, &j->seen);
     for (size_t i = 0; i < j->seen.n; i++)
-        (void)matrix_add_action(j->now, j->seen.agent[i]);
+        matrix_add_action(j->now, j->seen.agent[i]);
 }
 
 void joint_take_proposals(struct joint *j, struct matrix *proposal)
 {
     if (proposal != NULL) {
-        (void)matrix_add_copy(j->next, proposal);
+        matrix_add_copy(j->next, proposal);
         return;
     }
     for (size_t i = 0; i < j->seen.n; i++) {
         const size_t agent = j->seen.agent[i];
 
-        (void)matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width,
-                                OUTPUT_ACTION);
+        matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width,
+                          OUTPUT_ACTION);
     }
 }
 

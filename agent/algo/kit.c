@@ -105,9 +105,9 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
     k->reward = matrix_new(&k->matrices, 0);
     k->terminated = matrix_new(&k->matrices, 0);
     k->alive = matrix_new(&k->matrices, 0);
-    (void)matrix_add_column(k->reward, k->index, "reward");
-    (void)matrix_add_column(k->terminated, k->index, "terminated");
-    (void)matrix_add_column(k->alive, k->index, "alive");
+    matrix_add_column(k->reward, k->index, "reward");
+    matrix_add_column(k->terminated, k->index, "terminated");
+    matrix_add_column(k->alive, k->index, "alive");
     k->weight = matrix_new(&k->matrices, 1);
     k->target = matrix_new(&k->matrices, 1);
 }
@@ -408,18 +408,25 @@ void batch_in_time(struct batch *b)
     begin_rows(b, 1, b->draw, b->first);
 }
 
-float *batch_take(struct batch *b, struct matrix *m)
+/* The first n of its rows. */
+static float *take(struct batch *b, struct matrix *m, int64_t n)
 {
-    const struct gathering g = gathering_of(b);
+    struct gathering g = gathering_of(b);
     float *ret = NULL;
     int rc;
 
     if (b->rc < 0)
         return NULL;
+    g.n = (size_t)n;
     rc = matrix_take(m, &g, &ret, b->err);
     if (rc < 0)
         batch_fail(b, rc);
     return rc < 0 ? NULL : ret;
+}
+
+float *batch_take(struct batch *b, struct matrix *m)
+{
+    return take(b, m, b->n);
 }
 
 float *batch_room(struct batch *b, struct matrix *m)
@@ -453,16 +460,9 @@ void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t
 
 void batch_feed_first(struct batch *b, struct output x, struct matrix *m, int64_t rows)
 {
-    struct gathering g = gathering_of(b);
-    float *data = NULL;
-    int rc = b->rc;
+    const float *data = take(b, m, rows);
 
-    g.n = (size_t)rows;
-    if (rc == 0)
-        rc = matrix_take(m, &g, &data, b->err);
-    if (rc < 0)
-        batch_fail(b, rc);
-    else
+    if (data != NULL)
         feeds_add(&b->kit->feeds, x, data, rows, matrix_width(m));
 }
 

@@ -158,10 +158,10 @@ struct live *kit_add_live(struct kit *k, struct live live);
 /* The learning rates of policy and critic; clip_norm; polyak: with what they are fed into, but for
  * the rates, which steps bind. */
 void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic);
-/* The critic's rate made only now, in the place of one that the step above has bound. */
-void kit_make_critic_rate(struct kit *k, struct live *rate);
 void kit_add_clip_norm(struct kit *k);
 void kit_add_polyak(struct kit *k);
+/* Makes the critic's rate in the place of an empty one, to which a step has been bound already. */
+void kit_make_critic_rate(struct kit *k, struct live *rate);
 /* 1 - polyak, "keep". */
 struct output kit_keep(struct kit *k);
 /* (B, width) floats. */

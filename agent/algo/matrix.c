@@ -76,7 +76,7 @@ int64_t matrix_width(const struct matrix *m)
     return m->width;
 }
 
-static int64_t add(struct matrix *m, struct block block)
+static void add(struct matrix *m, struct block block)
 {
     block.first = m->width;
     m->blocks = xreallocarray(m->blocks, m->n + 1, sizeof(*m->blocks));
@@ -84,97 +84,91 @@ static int64_t add(struct matrix *m, struct block block)
     m->columns[m->n] = -1;
     m->blocks[m->n++] = block;
     m->width += block.width;
-    return block.first;
 }
 
-int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent)
+void matrix_add_obs(struct matrix *m, enum when when, size_t agent)
 {
-    return add(m, (struct block){.source = FROM_LOG,
-                                 .turn = TURN_OBS,
-                                 .agent = agent,
-                                 .name = when == NOW ? "obs" : "next_obs",
-                                 .width = m->all->agents[agent].obs});
+    add(m, (struct block){.source = FROM_LOG,
+                          .turn = TURN_OBS,
+                          .agent = agent,
+                          .name = when == NOW ? "obs" : "next_obs",
+                          .width = m->all->agents[agent].obs});
 }
 
-int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column)
+void matrix_add_actions_in(struct matrix *m, size_t agent, const char *column)
 {
-    return add(m, (struct block){.source = FROM_LOG,
-                                 .turn = TURN_ACTION,
-                                 .agent = agent,
-                                 .name = column,
-                                 .width = m->all->agents[agent].width});
+    add(m, (struct block){.source = FROM_LOG,
+                          .turn = TURN_ACTION,
+                          .agent = agent,
+                          .name = column,
+                          .width = m->all->agents[agent].width});
 }
 
-int64_t matrix_add_action(struct matrix *m, size_t agent)
+void matrix_add_action(struct matrix *m, size_t agent)
 {
-    return matrix_add_actions_in(m, agent, "action");
+    matrix_add_actions_in(m, agent, "action");
 }
 
-int64_t matrix_add_action_before(struct matrix *m, size_t agent)
+void matrix_add_action_before(struct matrix *m, size_t agent)
 {
-    const int64_t first = matrix_add_action(m, agent);
-
+    matrix_add_action(m, agent);
     m->blocks[m->n - 1].source = FROM_LOG_BEFORE;
-    return first;
 }
 
-int64_t matrix_add_obs_through(struct matrix *m, size_t agent)
+void matrix_add_obs_through(struct matrix *m, size_t agent)
 {
-    const int64_t first = matrix_add_obs(m, NOW, agent);
     struct block *after;
 
-    (void)matrix_add_obs(m, NEXT, agent); /* in the same place */
-    m->width -= m->all->agents[agent].obs;
+    matrix_add_obs(m, NOW, agent);
+    matrix_add_obs(m, NEXT, agent);
     after = &m->blocks[m->n - 1];
     after->source = FROM_LOG_AFTER;
-    after->turn = TURN_NEVER; /* with the other block */
-    after->first = first;
-    return first;
+    after->turn = TURN_NEVER; /* with the other block, which is in the same place */
+    after->first -= after->width;
+    m->width -= after->width;
 }
 
-int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
-                           int64_t width)
+void matrix_add_columns(struct matrix *m, size_t agent, const char *name, int64_t width)
 {
-    return add(m, (struct block){
-                      .source = FROM_LOG, .agent = agent, .name = name, .width = width});
+    add(m,
+        (struct block){.source = FROM_LOG, .agent = agent, .name = name, .width = width});
 }
 
-int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name)
+void matrix_add_column(struct matrix *m, size_t agent, const char *name)
 {
-    return matrix_add_columns(m, agent, name, 1);
+    matrix_add_columns(m, agent, name, 1);
 }
 
-int64_t matrix_add_id(struct matrix *m, const struct agent_id *id)
+void matrix_add_id(struct matrix *m, const struct agent_id *id)
 {
-    return id->width == 0
-               ? m->width
-               : add(m, (struct block){.source = FROM_ID, .id = *id, .width = id->width});
+    if (id->width > 0)
+        add(m, (struct block){.source = FROM_ID, .id = *id, .width = id->width});
 }
 
-int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
-                          enum output_kind kind)
+void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
+                       enum output_kind kind)
 {
     const int turns = kind == OUTPUT_ACTION && !m->all->agents[agent].symmetric;
 
-    return add(m, (struct block){.source = FROM_OUTPUT,
-                                 .turn = turns ? TURN_ACTION : TURN_NEVER,
-                                 .may_lack = kind == OUTPUT_IF_SENT,
-                                 .agent = agent,
-                                 .name = name,
-                                 .width = width});
+    add(m, (struct block){.source = FROM_OUTPUT,
+                          .turn = turns ? TURN_ACTION : TURN_NEVER,
+                          .may_lack = kind == OUTPUT_IF_SENT,
+                          .agent = agent,
+                          .name = name,
+                          .width = width});
 }
 
-int64_t matrix_add_copy(struct matrix *m, struct matrix *of)
+void matrix_add_copy(struct matrix *m, struct matrix *of)
 {
-    return add(m, (struct block){.source = FROM_MATRIX, .of = of, .width = of->width});
+    add(m, (struct block){.source = FROM_MATRIX, .of = of, .width = of->width});
 }
 
 void matrix_add_seen(struct matrix *m, enum when when, const struct seen *seen)
 {
     for (size_t i = 0; i < seen->n; i++) {
-        (void)matrix_add_obs(m, when, seen->agent[i]);
+        matrix_add_obs(m, when, seen->agent[i]);
         if (i == seen->own)
-            (void)matrix_add_id(m, &seen->id);
+            matrix_add_id(m, &seen->id);
     }
 }
 

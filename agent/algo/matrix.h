@@ -68,31 +68,29 @@ void matrices_begin(struct matrices *all, const struct gathering *g);
 /* Blocks are added to it; or, with a width, its owner fills it with numbers of its own. */
 struct matrix *matrix_new(struct matrices *all, int64_t width);
 int64_t matrix_width(const struct matrix *m);
-/* Each of these returns the block's first column. */
-int64_t matrix_add_obs(struct matrix *m, enum when when, size_t agent);
-int64_t matrix_add_action(struct matrix *m, size_t agent);
+void matrix_add_obs(struct matrix *m, enum when when, size_t agent);
+void matrix_add_action(struct matrix *m, size_t agent);
 /* A column of that name which agents add to the log, of numbers like their actions. */
-int64_t matrix_add_actions_in(struct matrix *m, size_t agent, const char *column);
+void matrix_add_actions_in(struct matrix *m, size_t agent, const char *column);
 /* Of sequences in the order of time: the observation at a row, or where there is none, what
  * followed the row before it; and the action of the row before. 0 where that is none, too. */
-int64_t matrix_add_obs_through(struct matrix *m, size_t agent);
-int64_t matrix_add_action_before(struct matrix *m, size_t agent);
+void matrix_add_obs_through(struct matrix *m, size_t agent);
+void matrix_add_action_before(struct matrix *m, size_t agent);
 /* A column of one number, such as "reward"; not turned. agent MATRIX_ALL: of no agent. */
 #define MATRIX_ALL SIZE_MAX
-int64_t matrix_add_column(struct matrix *m, size_t agent, const char *name);
-int64_t matrix_add_columns(struct matrix *m, size_t agent, const char *name,
-                           int64_t width);
-int64_t matrix_add_id(struct matrix *m, const struct agent_id *id);
+void matrix_add_column(struct matrix *m, size_t agent, const char *name);
+void matrix_add_columns(struct matrix *m, size_t agent, const char *name, int64_t width);
+void matrix_add_id(struct matrix *m, const struct agent_id *id);
 /* An output of an earlier stage; 0 for rows that are not among the request's. */
 enum output_kind {
     OUTPUT_NUMBERS,
     OUTPUT_ACTION, /* turned if the agent that sent it saw the rows as they are stored */
     OUTPUT_IF_SENT /* 0 of an agent that sent none */
 };
-int64_t matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
-                          enum output_kind kind);
+void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
+                       enum output_kind kind);
 /* What another matrix holds. */
-int64_t matrix_add_copy(struct matrix *m, struct matrix *of);
+void matrix_add_copy(struct matrix *m, struct matrix *of);
 /* The observations of those that a critic sees, with the id (seen.h). */
 void matrix_add_seen(struct matrix *m, enum when when, const struct seen *seen);
 /* A matrix of the own agent's possible choices, 1 or 0: (n, U) of each head's, or (n, choices)

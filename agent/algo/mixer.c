@@ -21,8 +21,8 @@ void mixer_init(struct mixer *m, struct kit *k, const char *team, int is_only)
     m->states = matrix_new(all, 0);
     m->next_states = matrix_new(all, 0);
     for (size_t i = 0; i < m->team.n; i++) {
-        (void)matrix_add_obs(m->states, NOW, m->team.member[i]);
-        (void)matrix_add_obs(m->next_states, NEXT, m->team.member[i]);
+        matrix_add_obs(m->states, NOW, m->team.member[i]);
+        matrix_add_obs(m->next_states, NEXT, m->team.member[i]);
     }
     m->qs = team_outputs(&m->team, all, "q");
     m->nexts = team_outputs(&m->team, all, "next");

@@ -99,18 +99,18 @@ static struct matrix *state_of(struct on_policy *p, enum when when)
     struct matrix *m = matrix_new(&p->kit.matrices, 0);
 
     for (size_t j = 0; j < p->n_seen; j++)
-        (void)matrix_add_obs(m, when, p->seen[j]);
+        matrix_add_obs(m, when, p->seen[j]);
     p->seen_obs = matrix_width(m);
     for (size_t j = 1; p->choices > 0 && j < p->n_seen; j++) {
         const size_t agent = p->seen[j];
 
         if (when == NOW)
-            (void)matrix_add_action(m, agent);
+            matrix_add_action(m, agent);
         else
-            (void)matrix_add_output(m, agent, "action", p->kit.agents[agent].width,
-                                    OUTPUT_NUMBERS);
+            matrix_add_output(m, agent, "action", p->kit.agents[agent].width,
+                              OUTPUT_NUMBERS);
     }
-    (void)matrix_add_id(m, &p->policy.id);
+    matrix_add_id(m, &p->policy.id);
     return m;
 }
 
@@ -127,17 +127,17 @@ static void make_matrices(struct on_policy *p)
     p->next = state_of(p, NEXT);
     if (p->choices > 0) {
         proposed = matrix_new(all, 0);
-        (void)matrix_add_output(proposed, p->seen[0], "action", p->kit.self->width,
-                                OUTPUT_NUMBERS);
+        matrix_add_output(proposed, p->seen[0], "action", p->kit.self->width,
+                          OUTPUT_NUMBERS);
         p->chosen = matrix_of_choices(all, p->policy.taken, (int32_t)p->choices);
         p->next_chosen = matrix_of_choices(all, proposed, (int32_t)p->choices);
     }
     p->first = matrix_new(all, 0);
     p->truncated = matrix_new(all, 0);
     p->log_prob = matrix_new(all, 0);
-    (void)matrix_add_column(p->first, MATRIX_ALL, "first");
-    (void)matrix_add_column(p->truncated, MATRIX_ALL, "truncated");
-    (void)matrix_add_column(p->log_prob, p->kit.index, "log_prob");
+    matrix_add_column(p->first, MATRIX_ALL, "first");
+    matrix_add_column(p->truncated, MATRIX_ALL, "truncated");
+    matrix_add_column(p->log_prob, p->kit.index, "log_prob");
     for (size_t i = 0; i < sizeof(computed) / sizeof(computed[0]); i++)
         *computed[i] = matrix_new(all, 1);
     p->kept_room = matrix_new(all, 3);

@@ -29,20 +29,20 @@ static void make_matrices(struct q_network *q)
     struct matrices *all = &k->matrices;
 
     q->action = matrix_new(all, 0);
-    (void)matrix_add_action(q->action, k->index);
+    matrix_add_action(q->action, k->index);
     q->choices = matrix_of_choices(all, q->action, q->n_choices);
     if (q->of_episodes) {
         q->through = matrix_new(all, 0);
-        (void)matrix_add_obs_through(q->through, k->index);
+        matrix_add_obs_through(q->through, k->index);
         if (k->settings->last_action)
-            (void)matrix_add_action_before(q->through, k->index);
-        (void)matrix_add_id(q->through, &q->id);
+            matrix_add_action_before(q->through, k->index);
+        matrix_add_id(q->through, &q->id);
     } else {
         q->now = matrix_new(all, 0);
         q->after = matrix_new(all, 0);
         matrix_share_memory(q->after, q->now);
-        (void)matrix_add_obs(q->now, NOW, k->index);
-        (void)matrix_add_obs(q->after, NEXT, k->index);
+        matrix_add_obs(q->now, NOW, k->index);
+        matrix_add_obs(q->after, NEXT, k->index);
     }
     if (k->self->masked)
         q->open = matrix_of_masks(all, NEXT, q->n_choices);

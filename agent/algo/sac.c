@@ -370,21 +370,21 @@ static void make_matrices(struct algo *a, int proposes)
 
         if (i == a->seen.own)
             continue;
-        (void)matrix_add_action(a->now, agent);
-        (void)matrix_add_output(a->next, agent, "action", k->agents[agent].width,
-                                OUTPUT_ACTION);
+        matrix_add_action(a->now, agent);
+        matrix_add_output(a->next, agent, "action", k->agents[agent].width,
+                          OUTPUT_ACTION);
     }
-    (void)matrix_add_action(own, k->index);
+    matrix_add_action(own, k->index);
     a->chosen = is_box(a) ? own : matrix_of_choices(all, own, a->policy.n_choices);
     a->next_action = a->policy.proposal;
     a->next_probs = a->policy.log_probs;
     if (proposes) {
         a->next_action = matrix_new(all, 0);
         a->next_probs = matrix_new(all, 0);
-        (void)matrix_add_output(a->next_action, k->index, "action", k->self->width,
-                                OUTPUT_NUMBERS);
-        (void)matrix_add_output(a->next_probs, k->index, "log_prob",
-                                a->policy.n_log_probs, OUTPUT_NUMBERS);
+        matrix_add_output(a->next_action, k->index, "action", k->self->width,
+                          OUTPUT_NUMBERS);
+        matrix_add_output(a->next_probs, k->index, "log_prob", a->policy.n_log_probs,
+                          OUTPUT_NUMBERS);
     }
     a->value = matrix_new(all, 1);
     a->errors = matrix_new(all, 1);

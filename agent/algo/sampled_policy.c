@@ -34,11 +34,11 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     p->own = matrix_new(all, 0);
     p->own_next = matrix_new(all, 0);
     p->taken = matrix_new(all, 0);
-    (void)matrix_add_obs(p->own, NOW, k->index);
-    (void)matrix_add_id(p->own, &p->id);
-    (void)matrix_add_obs(p->own_next, NEXT, k->index);
-    (void)matrix_add_id(p->own_next, &p->id);
-    (void)matrix_add_actions_in(p->taken, k->index, sampled_policy_column(p));
+    matrix_add_obs(p->own, NOW, k->index);
+    matrix_add_id(p->own, &p->id);
+    matrix_add_obs(p->own_next, NEXT, k->index);
+    matrix_add_id(p->own_next, &p->id);
+    matrix_add_actions_in(p->taken, k->index, sampled_policy_column(p));
     if (p->masked) {
         p->open = matrix_of_masks(all, NOW, 0);
         p->act_open = matrix_of_masks(all, NOW, 0);
@@ -46,8 +46,8 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     if (p->units > 0) {
         p->carries = matrix_new(all, 0);
         p->firsts = matrix_new(all, 0);
-        (void)matrix_add_columns(p->carries, k->index, "carry", p->carry_width);
-        (void)matrix_add_columns(p->firsts, MATRIX_ALL, "first", 1);
+        matrix_add_columns(p->carries, k->index, "carry", p->carry_width);
+        matrix_add_columns(p->firsts, MATRIX_ALL, "first", 1);
         p->act_carry = matrix_new(all, p->carry_width);
     }
     p->act_input = matrix_new(all, p->input);

@@ -35,8 +35,8 @@ void soft_policy_make_matrices(struct soft_policy *p, struct kit *k,
     p->id = seen->id;
     p->input = seen->input;
     p->own_next = matrix_new(all, 0);
-    (void)matrix_add_obs(p->own_next, NEXT, k->index);
-    (void)matrix_add_id(p->own_next, &seen->id);
+    matrix_add_obs(p->own_next, NEXT, k->index);
+    matrix_add_id(p->own_next, &seen->id);
     p->proposal = matrix_new(all, width);
     p->probability = matrix_new(all, p->n_choices);
     p->log_probs = matrix_new(all, p->n_log_probs);

@@ -41,6 +41,6 @@ struct matrix *team_outputs(const struct team *t, struct matrices *all, const ch
     struct matrix *m = matrix_new(all, 0);
 
     for (size_t k = 0; k < t->n; k++)
-        (void)matrix_add_output(m, t->member[k], name, 1, OUTPUT_IF_SENT);
+        matrix_add_output(m, t->member[k], name, 1, OUTPUT_IF_SENT);
     return m;
 }

@@ -124,9 +124,9 @@ static void make_matrices(struct algo *a)
 
     a->obs = matrix_new(all, 0);
     a->next_obs = matrix_new(all, 0);
-    (void)matrix_add_obs(a->obs, NOW, a->kit.index);
-    (void)matrix_add_obs(a->next_obs, NEXT, a->kit.index);
-    (void)matrix_add_action(action, a->kit.index);
+    matrix_add_obs(a->obs, NOW, a->kit.index);
+    matrix_add_obs(a->next_obs, NEXT, a->kit.index);
+    matrix_add_action(action, a->kit.index);
     a->choices = matrix_of_choices(all, action, a->n_choices);
     a->next_q = matrix_new(all, a->n_choices);
     a->best = matrix_new(all, 1);
