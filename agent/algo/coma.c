@@ -2,16 +2,10 @@
  *
  * Source   Foerster et al. 2018, "Counterfactual multi-agent policy gradients".
  *
- * propose  a drawn action of each agent at the next observation of every row where an episode,
- *          the window or an agent's presence ends; 0 in other rows
+ * propose  the answer is 0 in rows where nothing ends
  * learn    or `prepare` and what follows (on_policy.h). The critic has one value for each of the
- *          C combinations of the agent's choices, Q(s, u of others, .); V in C is that of the
- *          action u taken. A differs:
- *          advantage   Q(u) - sum over c of pi(c) Q(c), of the networks before C
- *          returns     targets.h, of lambda, or if that is 0, of n_step; v(t) = Q'(u(t+1)), Q'
- *                      the target critic; where an episode or the window ends, at the row's
- *                      next observation and the actions proposed there
- *          D           t = v after each target_every-th update, or by polyak
+ *          C combinations of the agent's choices. A differs, with the networks before C; V in C
+ *          is the value of the action taken.
  */
 #include "agent/algo/choices.h"
 #include "agent/algo/on_policy.h"
@@ -21,6 +15,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const method[] = {
+    "pi the policy, Q(c) the critic's value of choice c, given all observations and what",
+    "the others do, u the choice taken, Q' its target; a window of E T rows, used once",
+    "propose  u' drawn from pi at the next observation of every row where an episode,",
+    "         the window or an agent's presence ends",
+    "learn    A = Q(u) - sum over c of pi(c) Q(c)",
+    "         y(t) = reward + discount (1 - terminated) (v + lambda (y(t+1) - v)),",
+    "             v = Q'(u(t+1)), at ends Q'(u'); with lambda 0, of n_step rewards",
+    "         pi: one step down -mean of A log pi(u) - entropy mean of H(pi)",
+    "         Q:  one step down mean of (y - Q(u))^2 / 2",
+    "         Q': t = v after each target_every-th update, or by polyak",
+    NULL,
+};
 
 struct algo {
     struct on_policy on;
@@ -258,6 +266,7 @@ static const struct algo_about about = {
              .stages = "propose(all) > learn(all, writes)",
              .source =
                  "Foerster et al. 2018, Counterfactual multi-agent policy gradients",
+             .method = method,
              .defaults = coma_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,

@@ -5,11 +5,8 @@
  *          learning", Algorithm 4.
  *
  * prepare  A and B of on_policy.h
- * turn     the actor's steps of C, with M A in place of A. M (n) is `factor`, the product of
- *          pi_after(u) / pi_before(u) of the team's agents before it, pi_after and pi_before
- *          being the policies right after and before the turn of each, and 1 where that agent
- *          was not alive. The answer is `factor` (teams, E, T) with its own quotient multiplied
- *          in. M min(r A, clip(r) A) is min(r M A, clip(r) M A), since M is not below 0.
+ * turn     the actor's steps of C, with M A in place of A. M (n) is `factor`, which is not below
+ *          0. The answer is `factor` (teams, E, T) with its own quotient multiplied in.
  * critic   the critic's steps of C, D and E; meanwhile others have their turns
  */
 #include "agent/algo/on_policy.h"
@@ -18,6 +15,22 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const method[] = {
+    "o an own observation, s those of all agents; pi the policy, V the critic; a window",
+    "of rows, each used once; epochs x minibatches steps of each network, as of mappo",
+    "prepare  d(t) = reward + discount (1 - terminated) V(s(t+1)) - V(s(t))",
+    "         A(t) = d(t) + discount gae A(t+1), up to the end of episode or window",
+    "         G = A + V; then A by its mean and deviation, G and V by running ones of G",
+    "turn     agents one after another, in an order that is drawn for each update:",
+    "         M  = product of pi_after(u) / pi_before(u) of the team's agents before it,",
+    "              right after and before the turn of each; 1 where it was not alive",
+    "         pi: down -mean of M min(r A, clip(r, 1 - c, 1 + c) A) - entropy mean of H,",
+    "             r = pi(u | o) / pi_old(u | o), c = clip_ratio, H the entropy of pi",
+    "critic   V:  down mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))), h",
+    "             Huber's loss, or half the square",
+    NULL,
+};
 
 struct algo {
     struct on_policy on;
@@ -177,6 +190,7 @@ static const struct algo_about about = {
              .stages = "prepare(all, writes) > turn(turns, writes) > critic(all, writes)",
              .source = "Kuba et al. 2022, Trust region policy optimisation in "
                        "multi-agent reinforcement learning",
+             .method = method,
              .defaults = happo_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,

@@ -7,17 +7,10 @@
  *          decentralized multi-task multi-agent reinforcement learning under partial
  *          observability".
  *
- * Notation o, o' the own observation now and next, u the choice: a combination of the action's
- *          heads (choices.h), for each of which the network (q_network.h) has an output; w the
- *          row's importance, 0 where the agent is not alive. Rows are single ones; or those of
- *          whole episodes, if a setting needs more (episodes_if).
- * learn    y = reward + discount (1 - terminated) max Q'(o', .), of the choices that are
- *          possible there; of episodes targets.h: n_step or lambda, and double_q
- *          d = y - Q(o, u)
- *          Q:  one step down the mean of w (max(d, 0)^2 + hysteresis max(-d, 0)^2)
- *          In a team that shares its reward, a bad reward may be another agent's fault.
- *          With hysteresis below 1 it weighs less than a good one.
- *          Q': t = (1 - polyak) t + polyak v, or t = v after each target_every-th update
+ * Rows     single ones; or those of whole episodes, if a setting needs more (episodes_if).
+ *          u is a combination of the action's heads (choices.h).
+ * Loss     in a team that shares its reward, a bad reward may be another agent's fault. With
+ *          hysteresis below 1 it weighs less than a good one.
  */
 #include "agent/algo/episodes.h"
 #include "agent/algo/q_network.h"
@@ -26,6 +19,17 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+static const char *const method[] = {
+    "o, o' the own observation now and next, u the choice, Q the network, Q' its target,",
+    "w the row's importance, 0 where the agent is not alive",
+    "y = reward + discount (1 - terminated) max Q'(o', .), of what is possible there; of",
+    "    episodes also Q'(o', argmax Q(o', .)) (double_q), and n_step or lambda rewards",
+    "d = y - Q(o, u)",
+    "Q:  one step down the mean of w (max(d, 0)^2 + hysteresis max(-d, 0)^2)",
+    "Q': t = (1 - polyak) t + polyak v, or t = v after each target_every-th update",
+    NULL,
+};
 
 struct algo {
     struct q_network q;
@@ -193,6 +197,7 @@ static const struct algo_about about = {
              .source =
                  "Tampuu et al. 2017, Multiagent cooperation and competition with deep "
                  "reinforcement learning; Matignon et al. 2007, Hysteretic Q-learning",
+             .method = method,
              .episodes_if = episodes_if,
              .scalars = scalars,
              .own_critic = 1,

@@ -5,17 +5,8 @@
  *          for names and the penalty on logits. ddpg: Lillicrap et al., "Continuous control
  *          with deep reinforcement learning", ICLR 2016. Policies: actor.h.
  *
- * Notation o, o' observations now and next, u actions, mu the policy, Q the critic of what
- *          joint.h says, mu' and Q' their targets, w the row's importance, 0 where the agent
- *          is not alive.
- * propose  u' = mu'(o'), of every agent for itself.
- * critic   y = reward + discount (1 - terminated) Q'(o', u')
- *          Q:  one step down the mean of w (Q(o, u) - y)^2
- * learn    mu: one step down -mean Q(o, mu(own o), others' u)
- *              + logit_penalty mean(mu's outputs^2), with the Q just updated
- *          mu', Q': t = (1 - polyak) t + polyak v
- * ddpg     has a critic of its own observation and action, and so needs no proposals of
- *          others: one stage, `learn`, does all of it.
+ * Critics  of what joint.h says. That of ddpg sees its own observation and action, and so needs
+ *          no proposals of others: one stage, `learn`, does all of it.
  *          Critic and policy are two stages of about the same length, so that an odd number
  *          of agents shares an even number of cores well.
  * Trials   with optimizer accept_reject, changes of the networks are tried on the batch
@@ -28,6 +19,29 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+static const char *const maddpg_method[] = {
+    "o, o' observations now and next, u actions, mu the policy, Q the critic, mu' and Q'",
+    "their targets, w the row's importance, 0 where the agent is not alive",
+    "propose  u' = mu'(o'), of every agent for itself",
+    "critic   y = reward + discount (1 - terminated) Q'(o', u')",
+    "         Q: one step down the mean of w (Q(o, u) - y)^2",
+    "learn    mu: one step down -mean Q(o, mu(own o), others' u)",
+    "             + logit_penalty mean(mu's outputs^2), with the Q just updated",
+    "         mu', Q': t = (1 - polyak) t + polyak v",
+    NULL,
+};
+static const char *const ddpg_method[] = {
+    "o, o' own observations now and next, u the own action, mu the policy, Q the critic,",
+    "mu' and Q' their targets, w the row's importance, 0 where the agent is not alive",
+    "learn    u' = mu'(o')",
+    "         y = reward + discount (1 - terminated) Q'(o', u')",
+    "         Q: one step down the mean of w (Q(o, u) - y)^2",
+    "         mu: one step down -mean Q(o, mu(o)) + logit_penalty mean(mu's outputs^2),",
+    "             with the Q just updated",
+    "         mu', Q': t = (1 - polyak) t + polyak v",
+    NULL,
+};
 
 enum variant { MADDPG, DDPG };
 enum { CRITIC, ACTOR };
@@ -224,6 +238,7 @@ static const struct algo_about maddpg_about = {
              .stages = "propose(all) > critic(all, writes) > learn(all, writes)",
              .source = "Lowe et al. 2017, Multi-agent actor-critic for mixed "
                        "cooperative-competitive environments",
+             .method = maddpg_method,
              .is_default = 1,
              .scalars = scalars,
              .shares = 1},
@@ -235,6 +250,7 @@ static const struct algo_about ddpg_about = {
              .stages = "learn(all, writes)",
              .source = "Lillicrap et al. 2016, Continuous control with deep "
                        "reinforcement learning",
+             .method = ddpg_method,
              .own_critic = 1,
              .scalars = scalars,
              .shares = 1},

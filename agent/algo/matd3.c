@@ -6,18 +6,10 @@
  *          "Addressing function approximation error in actor-critic methods", ICML 2018,
  *          Algorithm 1. Policies: actor.h.
  *
- * Notation as in maddpg.c; Q1, Q2 two critics, q_func/... and q_func/twin/...; d policy_delay;
- *          mean_m(x) = sum(m x) / max(1, sum m), m = w of maddpg.c
- * propose  u' = mu'(o') + e, of every agent for itself. Deterministic policies: e =
- *          clip(target_policy_noise n, +-target_noise_clip), n normal, in half ranges, and u'
- *          keeps within the bounds. Gumbel policies sample, and have no e.
- * critic   y = reward + discount (1 - terminated) min(Q1'(o', u'), Q2'(o', u'))
- *          Q1, Q2: one step down mean_m((Q1 - y)^2 + (Q2 - y)^2), of one optimiser
- *          Priorities: the larger of |Q1 - y| and |Q2 - y|.
- * learn    in updates d - 1, 2 d - 1, ... only; all others leave the block as it is:
- *          mu: one step down -mean_m Q1(o, mu(own o), others' u)
- *              + logit_penalty mean_m(mu's outputs^2)
- *          mu', Q1', Q2': t = (1 - polyak) t + polyak v
+ * Notation Q1, Q2 are q_func/... and q_func/twin/...
+ * e        is 0 of Gumbel policies, which sample; u' keeps within the bounds.
+ * learn    All other updates leave the block as it is.
+ * Priority the larger of |Q1 - y| and |Q2 - y|
  */
 #include "agent/algo/actor.h"
 #include "agent/algo/scalars.h"
@@ -27,6 +19,21 @@
 
 #include <math.h>
 #include <stdlib.h>
+
+static const char *const method[] = {
+    "o, o' observations now and next, u actions, mu the policy, Q1 and Q2 the critics,",
+    "mu', Q1', Q2' their targets, w the row's importance, 0 where the agent is not alive",
+    "propose  u' = mu'(o') + e, of every agent for itself, n normal:",
+    "         e = clip(target_policy_noise n, +-target_noise_clip), in half ranges",
+    "critic   y = reward + discount (1 - terminated) min(Q1'(o', u'), Q2'(o', u'))",
+    "         Q1, Q2: one step down mean_w((Q1 - y)^2 + (Q2 - y)^2), of one optimiser",
+    "learn    in updates d - 1, 2 d - 1, ... only, d = policy_delay:",
+    "         mu: one step down -mean_w Q1(o, mu(own o), others' u)",
+    "             + logit_penalty mean_w(mu's outputs^2)",
+    "         mu', Q1', Q2': t = (1 - polyak) t + polyak v",
+    "mean_w(x) = sum(w x) / max(1, sum w)",
+    NULL,
+};
 
 enum { CRITIC, ACTOR };
 
@@ -281,6 +288,7 @@ static const struct algo_about about = {
                  "Ackermann et al. 2019, Reducing overestimation bias in multi-agent "
                  "domains using double centralized critics; Fujimoto et al. 2018, "
                  "Addressing function approximation error in actor-critic methods",
+             .method = method,
              .scalars = scalars,
              .shares = 1},
     .settings = settings};

@@ -19,11 +19,7 @@
  *          says, and values scaled back to match them
  * B        normalise: the statistics of returns (value_norm.h); advantages over the window
  * C        epochs: for each a drawn order of the rows, for every minibatch of it one step of
- *          both optimisers:
- *          actor   -mean of min(r A, clip(r, 1 - c, 1 + c) A) - entropy * mean of H,
- *                  r = exp(log_prob now - log_prob of the row)
- *          critic  mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))), G normalised,
- *                  h: huber, or half the square
+ *          both optimisers, down the losses of policy and critic that ppo.c writes down.
  *          With target_kl, a pass whose mean approx_kl is above it is the last one; the scalar
  *          `epochs` then counts passes (Spinning Up, Stable-Baselines3).
  * D        target: with n_step, the target critic, t = (1 - polyak) t + polyak v; where

@@ -5,10 +5,7 @@
  * Source   A2C: Mnih et al. 2016, "Asynchronous methods for deep reinforcement learning".
  *          PPO: Schulman et al. 2017, Algorithm 1; mappo: Yu et al. 2022, Algorithm 1.
  *
- * learn    estimate: values, advantages and returns of a window (A of on_policy.h)
- *          normalise returns and advantages (B)
- *          epochs x minibatches: one step of policy and critic (C)
- *          the target critic follows (D)
+ * learn    A to E of on_policy.h
  * shared   prepare (A) > normalize (B) > [actor, critic > apply > assign] for each step of C;
  *          the last assign does D.
  */
@@ -16,6 +13,33 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+static const char *const ppo_method[] = {
+    "o the own observation, s the same (ippo), or all agents' (mappo); pi the policy, V",
+    "the critic; a window of E T rows, each used once",
+    "d(t) = reward + discount (1 - terminated) V(s(t+1)) - V(s(t))",
+    "A(t) = d(t) + discount gae A(t+1), up to the end of the episode or the window",
+    "G = A + V; then A by its mean and deviation, G and V by running ones of G",
+    "epochs times, for each of `minibatches` parts of the rows, in a drawn order:",
+    "    r  = pi(u | o) / pi_old(u | o), c = clip_ratio",
+    "    pi: one step down -mean of min(r A, clip(r, 1 - c, 1 + c) A)",
+    "        - entropy mean of H(pi)",
+    "    V:  one step down mean of max(h(G - V), h(G - Vold - clip(V - Vold, -c, c))),",
+    "        h Huber's loss, or half the square",
+    NULL,
+};
+static const char *const a2c_method[] = {
+    "o the own observation, s the same (ia2c), or all agents' (maa2c); pi the policy, V",
+    "the critic, V' its target; a window of E T rows, each used once",
+    "G(t) = sum over k < n_step of discount^k reward(t+k)",
+    "       + discount^n_step V'(s(t+n_step)), or up to the end of episode or window",
+    "A    = G - V(s)",
+    "pi: one step down -mean of A r - entropy mean of H(pi), r = pi(u | o) /",
+    "    pi_old(u | o), which is 1, so that the gradient is that of A log pi(u | o)",
+    "V:  one step down mean of (G - V)^2 / 2",
+    "V': t = (1 - polyak) t + polyak v",
+    NULL,
+};
 
 enum variant { OWN, JOINT };
 
@@ -79,6 +103,7 @@ static const struct algo_about ia2c_about = {
              .source = "Mnih et al. 2016, Asynchronous methods for deep reinforcement "
                        "learning; Papoudakis et al. 2021, Benchmarking multi-agent deep "
                        "reinforcement learning algorithms in cooperative tasks",
+             .method = a2c_method,
              .own_critic = 1,
              .defaults = a2c_defaults,
              .scalars = on_policy_scalars,
@@ -93,6 +118,7 @@ static const struct algo_about ippo_about = {
              .source = "Schulman et al. 2017, Proximal policy optimization algorithms; "
                        "de Witt et al. 2020, Is independent learning all you need in the "
                        "StarCraft multi-agent challenge?",
+             .method = ppo_method,
              .own_critic = 1,
              .defaults = ppo_defaults,
              .scalars = on_policy_scalars,
@@ -106,6 +132,7 @@ static const struct algo_about maa2c_about = {
              .source =
                  "Papoudakis et al. 2021, Benchmarking multi-agent deep reinforcement "
                  "learning algorithms in cooperative tasks",
+             .method = a2c_method,
              .defaults = a2c_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
@@ -119,6 +146,7 @@ static const struct algo_about mappo_about = {
              .stages = "learn(all, writes)",
              .source = "Yu et al. 2022, The surprising effectiveness of PPO in "
                        "cooperative multi-agent games",
+             .method = ppo_method,
              .defaults = ppo_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,

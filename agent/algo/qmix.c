@@ -3,17 +3,7 @@
  * Source   Rashid et al. 2018, "QMIX: monotonic value function factorisation for deep multi-agent
  *          reinforcement learning".
  *
- * Notation Q_i, Q'_i network and target network of agent i (q_network.h); mix, mix' the mixing
- *          network of its team and its target (mixer.h); s, s' the joint state now and next; w the
- *          episode's importance, 0 where no member is alive; an agent that is not has Q_i = 0
- * values   Q_i(o_i, u_i) and what it could be worth next
- * mix      q = mix(Q_1(o_1, u_1), ..; s), next = mix'(Q'_1(o'_1, u'_1), ..; s')
- *          y = targets.h: n_step or lambda, of the team's reward and next
- *          mix: one step down the mean of w (y - q)^2
- *          gives out the slopes d(that)/dQ_i, from before the step
- *          mix': t = (1 - polyak) t + polyak v, or t = v after each target_every-th update
- * learn    Q_i: one step down its slope
- *          Q'_i: as mix'
+ * Networks q_network.h, mixer.h; targets: targets.h.
  *
  * Where several teams learn together, each has a mixer of its own, which knows nothing of the
  * others; their settings are those of the first team's first agent. Of one team the variables are
@@ -27,6 +17,21 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const method[] = {
+    "Q_i, Q'_i network and target network of agent i, 0 where it is not alive; mix,",
+    "mix' the mixing network of its team and its target; s, s' the joint state now and",
+    "next; rows are whole episodes, w the importance of one, 0 where no member is alive",
+    "values   Q_i(o_i, u_i), and next Q'_i(o'_i, u'_i), u'_i the best possible choice of",
+    "         Q'_i, or with double_q of Q_i",
+    "mix      q = mix(Q_1(o_1, u_1), ..; s), next = mix'(Q'_1(o'_1, u'_1), ..; s')",
+    "         y = reward + discount (1 - terminated) next, or n_step or lambda rewards",
+    "         mix: one step down the mean of w (y - q)^2; gives out the slopes d/dQ_i,",
+    "             from before the step",
+    "learn    Q_i: one step down its slope",
+    "Q'_i, mix': t = (1 - polyak) t + polyak v, or t = v each target_every-th update",
+    NULL,
+};
 
 struct algo {
     struct q_network q;
@@ -312,6 +317,7 @@ static const struct algo_about about = {
              .stages = "values(all) > mix(central, writes) > learn(all, writes)",
              .source = "Rashid et al. 2018, QMIX: monotonic value function "
                        "factorisation for deep multi-agent reinforcement learning",
+             .method = method,
              .defaults = team_defaults,
              .scalars = scalars,
              .own_critic = 1,

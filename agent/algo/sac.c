@@ -14,23 +14,13 @@
  *          q_func/twin/...), Q' their targets. Discrete: Q(s) has a value of each choice c, and
  *          the own action is no input. Box: Q(s, u).
  *          mean(x) = sum(m x) / max(1, sum m), m = alive times the row's importance.
- * propose  u' from pi at the own next observation, and log pi(u'), discrete: of each choice.
- * critic   discrete  v = sum over c of pi(c) (min Q'(s')(c) - alpha log pi(c))
- *          box       v = min Q'(s', u') - alpha log pi(u')
- *          y = reward + discount (1 - terminated) v
- *          s' has the others' u'; log pi is the own: each agent maximises its own entropy.
- *          Q1, Q2: one step down mean of ((Q1 - y)^2 + (Q2 - y)^2) / 2, of one optimiser
+ * propose  u' and log pi(u'), discrete: of each choice. isac needs no proposals of others: one
+ *          stage, `learn`, does all of it.
+ * critic   s' has the others' u'; log pi is the own: each agent maximises its own entropy.
  *          Priorities: the larger of |Q1 - y| and |Q2 - y|.
- * learn    pi: one step down, with the critics just updated, the others' actions as stored,
- *          discrete  mean of sum over c of pi(c) (alpha log pi(c) - min Q(s)(c))
- *          box       mean of alpha log pi(u) - min Q(s, u), u drawn anew; the gradient
- *                    goes through u
- *          alpha = exp(log_alpha): one step, in the same run, with the policy before it, down
- *          -log_alpha mean of (sum over c of pi(c) log pi(c), or log pi(u), + H)
- *          H = target_entropy_share log(choices that are possible in the row), or
- *          U target_entropy_each; variable temperature/log_alpha begins with log(initial_alpha)
- *          Q': t = (1 - polyak) t + polyak v
- * isac     needs no proposals of others: one stage, `learn`, does all of it.
+ * learn    with the critics just updated, the others' actions as stored; the gradient goes
+ *          through u. The step of alpha is made in the same run, with the policy before it;
+ *          variable temperature/log_alpha begins with log(initial_alpha).
  */
 #include "agent/algo/rows.h"
 #include "agent/algo/scalars.h"
@@ -40,6 +30,21 @@
 
 #include <math.h>
 #include <stdlib.h>
+
+static const char *const method[] = {
+    "s, s' the own observation now and next (isac), or all, then the others' u and u';",
+    "pi the policy, Q1, Q2 the critics, Q1', Q2' their targets",
+    "u' drawn from pi at the own next observation",
+    "y = reward + discount (1 - terminated) v, v = min Q'(s', u') - alpha log pi(u'),",
+    "    discrete: sum over c of pi(c) (min Q'(s')(c) - alpha log pi(c))",
+    "Q1, Q2: one step down mean of ((Q1 - y)^2 + (Q2 - y)^2) / 2",
+    "pi: one step down mean of sum over c of pi(c) (alpha log pi(c) - min Q(s)(c)), or",
+    "    alpha log pi(u) - min Q(s, u), u drawn anew",
+    "log alpha: one step down -log alpha mean of (log pi + H), expected over pi, H =",
+    "    target_entropy_share log(possible choices), or U target_entropy_each",
+    "Q1', Q2': t = (1 - polyak) t + polyak v",
+    NULL,
+};
 
 enum variant { ISAC, MASAC };
 enum { CRITIC, ACTOR, ALPHA };
@@ -483,6 +488,7 @@ static const struct algo_about isac_about = {
              .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and "
                        "applications; Christodoulou 2019, Soft actor-critic for discrete "
                        "action settings",
+             .method = method,
              .own_critic = 1,
              .defaults = defaults,
              .scalars = scalars,
@@ -497,6 +503,7 @@ static const struct algo_about masac_about = {
              .source = "Haarnoja et al. 2018, Soft actor-critic algorithms and "
                        "applications; Iqbal, Sha 2019, Actor-attention-critic for "
                        "multi-agent reinforcement learning",
+             .method = method,
              .defaults = defaults,
              .scalars = scalars,
              .shares = 1},

@@ -3,13 +3,7 @@
  * Source   Sunehag et al. 2018, "Value-decomposition networks for cooperative multi-agent
  *          learning".
  *
- * Notation Q_i, Q'_i network and target network of agent i (q_network.h), of N in the team; w the
- *          episode's importance, 0 where no member is alive; an agent that is not has Q_i = 0
- * values   Q_i(o_i, u_i) and what it could be worth next
- * learn    q = sum of Q_i(o_i, u_i), next = sum of Q'_i(o'_i, u'_i), over the team
- *          y = targets.h: n_step or lambda, of the team's reward and next
- *          Q_i: one step down the mean of w (y - q)^2, by the slope d/dQ_i = -2 w (y - q)
- *          Q'_i: t = (1 - polyak) t + polyak v, or t = v after each target_every-th update
+ * Networks q_network.h; targets: targets.h. The team has N agents.
  */
 #include "agent/algo/episodes.h"
 #include "agent/algo/q_network.h"
@@ -18,6 +12,18 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+static const char *const method[] = {
+    "Q_i, Q'_i network and target network of agent i, 0 where it is not alive; rows",
+    "are whole episodes, w the importance of one, 0 where no member is alive",
+    "values   Q_i(o_i, u_i), and next Q'_i(o'_i, u'_i), u'_i the best possible choice of",
+    "         Q'_i, or with double_q of Q_i",
+    "learn    q = sum of Q_i(o_i, u_i), next = sum of Q'_i(o'_i, u'_i), over the team",
+    "         y = reward + discount (1 - terminated) next, or n_step or lambda rewards",
+    "         Q_i: one step down the mean of w (y - q)^2, by the slope d/dQ_i",
+    "         Q'_i: t = (1 - polyak) t + polyak v, or t = v each target_every-th update",
+    NULL,
+};
 
 struct algo {
     struct q_network q;
@@ -141,6 +147,7 @@ static const struct algo_about about = {
              .stages = "values(all) > learn(all, writes)",
              .source = "Sunehag et al. 2018, Value-decomposition networks for "
                        "cooperative multi-agent learning",
+             .method = method,
              .defaults = team_defaults,
              .scalars = scalars,
              .own_critic = 1,

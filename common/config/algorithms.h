@@ -33,6 +33,7 @@ enum {
     ALGORITHM_MAX_ENVS = 64,
     ALGORITHM_MAX_IDENTITY = 1024,
     ALGORITHM_MAX_SCALARS = 32,
+    ALGORITHM_MAX_METHOD = 12,
 };
 
 /* Who reports a scalar. */
@@ -57,6 +58,8 @@ struct algorithm_info {
     const char *stages;  /* "propose(all) > critic(all, writes) > learn(all, writes)" */
     const char *use;     /* what it is good for, and what it needs */
     const char *source;  /* the paper */
+    /* An update as the paper has it, a line each, NULL-terminated; NULL: it does not say. */
+    const char *const *method;
     struct schema
         settings; /* its keys of `settings`; offsets from agent_settings.value */
     /* Defaults that differ from the tables', up to a NULL path; NULL: none. */

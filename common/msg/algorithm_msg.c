@@ -165,12 +165,14 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
             is[n++] = facts[i].name;
     is[n] = NULL;
     msg_map(o, 10u + (a->envs != NULL) + (a->identity != NULL) + (a->within != NULL) +
-                   (a->scalars != NULL));
+                   (a->scalars != NULL) + (a->method != NULL));
     msg_put_str(o, "name", a->name);
     msg_put_str(o, "summary", a->summary);
     msg_put_str(o, "stages", a->stages);
     msg_put_str(o, "use", a->use);
     msg_put_str(o, "source", a->source);
+    if (a->method != NULL)
+        put_texts(o, "method", a->method);
     msg_key(o, "settings");
     msg_array(o, a->settings.n);
     for (size_t i = 0; i < a->settings.n; i++)
@@ -545,6 +547,8 @@ int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
         rc = take_line(&r, msg_get(map, "use"), "use", &ret->use);
     if (rc == 0)
         rc = take_line(&r, msg_get(map, "source"), "source", &ret->source);
+    if (rc == 0)
+        rc = take_texts(&r, map, "method", ALGORITHM_MAX_METHOD, &ret->method);
     if (rc == 0)
         rc = take_settings(&r, map);
     if (rc == 0)

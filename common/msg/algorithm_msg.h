@@ -1,6 +1,7 @@
 /* algorithm_msg.h - the description of an algorithm as a map of a message.
  *
  *   name, summary, stages, use, source   texts (common/config/algorithms.h)
+ *   method       [text, ...]     an update as the paper has it, if it says so
  *   settings     [{key, type, doc, default?, flags?, min?, max?, names?, change?}, ...]
  *                type: whole, real, real_or_none, schedule, flag, name, text, choice;
  *                names: of a choice, the first is 0; change: what a change needs in a live

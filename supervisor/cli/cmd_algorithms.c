@@ -54,6 +54,12 @@ static void print_json(const struct algorithm_info *a)
     json_put_bool(&j, "default", a->is_default);
     json_put_str(&j, "use", a->use);
     json_put_str(&j, "source", a->source);
+    if (a->method != NULL) {
+        json_put_array(&j, "method");
+        for (size_t i = 0; a->method[i] != NULL; i++)
+            json_str(&j, a->method[i]);
+        json_close(&j);
+    }
     json_print(&j, stdout);
 }
 
@@ -76,6 +82,14 @@ static void print_text(const struct algorithm_info *a, int is_whole)
     if (a->shares)
         (void)printf("  shares   all weights, with `share: team`\n");
     (void)printf("  use      %s\n  source   %s\n", a->use, a->source);
+}
+
+static void print_method(const struct algorithm_info *a)
+{
+    if (a->method != NULL)
+        (void)puts("  method");
+    for (size_t i = 0; a->method != NULL && a->method[i] != NULL; i++)
+        (void)printf("    %s\n", a->method[i]);
 }
 
 /* The default of a key in a section of the algorithm; NULL: it has none of its own. */
@@ -144,6 +158,7 @@ static int print_named(const struct cli *cli, const char *name)
         print_json(a);
     } else {
         print_text(a, 1);
+        print_method(a);
         print_settings(a);
         print_scalars(a);
     }
@@ -173,7 +188,7 @@ static int run_algorithms(struct cli *cli, int argc, char **argv)
 const struct command cmd_algorithms = {
     .name = "algorithms",
     .arguments = "[options] [ALGORITHM]",
-    .summary = "List the learning algorithms, or one with its settings",
+    .summary = "List the learning algorithms, or one with its method and settings",
     .help = "\nexample: brood algorithms --json\n",
     .run = run_algorithms,
 };

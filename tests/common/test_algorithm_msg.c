@@ -54,6 +54,9 @@ START_TEST(descriptions_are_read_back)
         ck_assert_str_eq(a->defaults[i].path, b.defaults[i].path);
         ck_assert_str_eq(a->defaults[i].text, b.defaults[i].text);
     }
+    ck_assert((a->method == NULL) == (b.method == NULL));
+    for (size_t i = 0; a->method != NULL && a->method[i] != NULL; i++)
+        ck_assert_str_eq(a->method[i], b.method[i]);
     ck_assert((a->scalars == NULL) == (b.scalars == NULL));
     for (size_t i = 0; a->scalars != NULL && a->scalars[i].name != NULL; i++) {
         ck_assert_str_eq(a->scalars[i].name, b.scalars[i].name);
@@ -64,6 +67,21 @@ START_TEST(descriptions_are_read_back)
     msg_done(&message);
     msg_out_done(&out);
     arena_done(&arena);
+}
+END_TEST
+
+/* A page of a terminal has room for it (`brood algorithms NAME`). */
+START_TEST(learners_describe_their_method)
+{
+    const struct algorithm_info *a = algorithm_at((size_t)_i);
+    size_t n = 0;
+
+    if (a == NULL || !algorithm_learns(a))
+        return;
+    ck_assert_msg(a->method != NULL, "%s", a->name);
+    for (; a->method[n] != NULL; n++)
+        ck_assert_msg(strlen(a->method[n]) < 86, "%s: %s", a->name, a->method[n]);
+    ck_assert_msg(n >= 5 && n <= ALGORITHM_MAX_METHOD, "%s: %zu lines", a->name, n);
 }
 END_TEST
 
@@ -95,6 +113,8 @@ END_TEST
 struct stranger {
     const char *name, *rows, *is, *key, *type, *value, *flag, *choice, *path, *text;
     const char *scalar, *meaning, *by;
+    const char *method;
+    int lines;   /* of the method */
     int scalars; /* how many, all but the first of other names; -1: two of the same */
     double min, max;
     int twice, many;
@@ -158,12 +178,18 @@ static void put_stranger(struct msg_out *o, const struct stranger *s)
 {
     const int n = s->many > 0 ? s->many : 2;
 
-    msg_map(o, 9u + (s->scalars != 0));
+    msg_map(o, 9u + (s->scalars != 0) + (s->lines != 0));
     msg_put_str(o, "name", OR(s->name, "mine"));
     msg_put_str(o, "summary", "a stranger");
     msg_put_str(o, "stages", "learn(all, writes)");
     msg_put_str(o, "use", "tests");
     msg_put_str(o, "source", "none");
+    if (s->lines != 0) {
+        msg_key(o, "method");
+        msg_array(o, (size_t)s->lines);
+        for (int i = 0; i < s->lines; i++)
+            msg_str(o, OR(s->method, "y = r"));
+    }
     msg_key(o, "settings");
     msg_array(o, (size_t)n);
     for (int i = 0; i < n; i++)
@@ -209,6 +235,9 @@ static const struct stranger strangers[] = {
     {.path = "share", .text = "team", .error = "there is no share"},
     {.text = "2", .error = "discount"},
     {.path = "settings.width", .text = "65", .error = "settings.width"},
+    {.lines = ALGORITHM_MAX_METHOD, .error = NULL},
+    {.lines = ALGORITHM_MAX_METHOD + 1, .error = "method: more than 12"},
+    {.lines = 1, .method = "a\nb", .error = "method: a text of one line"},
     {.scalars = 1, .error = NULL},
     {.scalars = 1, .by = "step", .error = NULL},
     {.scalars = ALGORITHM_MAX_SCALARS, .error = NULL},
@@ -289,6 +318,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, threads_find_whole_descriptions); /* before any other asks */
     tcase_add_loop_test(tc, descriptions_are_read_back, 0, 64);
+    tcase_add_loop_test(tc, learners_describe_their_method, 0, 64);
     tcase_add_loop_test(tc, a_stranger_is_checked, 0, STRANGERS);
     tcase_add_test(tc, a_damaged_description_is_an_error);
     suite_add_tcase(s, tc);

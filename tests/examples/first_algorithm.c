@@ -4,10 +4,7 @@
  * As a file of agent/algo it has no `main`, and a row in registry.c: `&first_ops`. Here it is
  * an agent that plays nothing else, whatever algorithm the configuration names.
  *
- * Notation o, o' the own observation now and next, u the choice among C.
- * act      the best choice; exploring, any choice with probability epsilon
- * learn    y = reward + discount (1 - terminated) max Q(o', .)
- *          Q: one step down the mean of (y - Q(o, u))^2
+ * Its update is written down once, in `method`.
  */
 #include "agent/agent.h"
 #include "agent/algo/choices.h"
@@ -16,6 +13,14 @@
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
+
+static const char *const method[] = {
+    "o, o' the own observation now and next, u the choice among C, Q the network",
+    "act    the best choice; exploring, any choice with probability epsilon",
+    "learn  y = reward + discount (1 - terminated) max Q(o', .)",
+    "       Q: one step down the mean of (y - Q(o, u))^2",
+    NULL,
+};
 
 /* What `build` makes, and memory that each request overwrites: no answer depends on what an
  * earlier one has left here. Weights are variables of the graph. */
@@ -173,6 +178,7 @@ static const struct algo_about about = {
              .use = "an example to start from",
              .stages = "learn(all, writes)",
              .source = "Mnih et al. 2013, Playing Atari with deep reinforcement learning",
+             .method = method,
              .own_critic = 1},
     .settings = settings};
 

@@ -36,11 +36,14 @@ def test_every_algorithm_lists_its_settings(w):
     for a in described(w):
         text = w.brood("algorithms", a["name"])[0]
         assert a["summary"] in text
+        for line in a.get("method", []):
+            assert f"\n    {line}\n" in text, line
         for s in a["settings"]:
             assert re.search(rf"^    {s} +", text, re.MULTILINE), (a["name"], s, text)
             assert f"defaults.settings.{s} " in keys, s
         for s in a["scalars"]:
             assert re.search(rf"^    {s['name']} +{re.escape(s['meaning'])}", text, re.MULTILINE), s
+    assert [a["name"] for a in described(w) if "rows" in a and not a.get("method")] == []
     text = w.brood("algorithms", "happo")[0]
     assert re.search(r"^    epochs +5 +passes over each window of rows$", text, re.MULTILINE), text
     assert [a["name"] for a in described(w) if a["default"]] == ["maddpg"]
