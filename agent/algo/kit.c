@@ -354,8 +354,8 @@ static void begin_rows(struct batch *b, int turned, uint64_t draw, uint64_t firs
         batch_fail(b, rc);
 }
 
-void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
-                  int turned, uint64_t draw)
+static void select_rows(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
+                        int turned, uint64_t draw)
 {
     if (b->rc < 0)
         return;
@@ -365,6 +365,28 @@ void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_
     b->rows = place != NULL ? rows : b->args->rows;
     b->n = n;
     begin_rows(b, turned, draw, 0);
+}
+
+void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
+                  int turned, uint64_t draw)
+{
+    b->sequences = 0;
+    b->in_time = 0;
+    select_rows(b, place, rows, n, turned, draw);
+}
+
+void batch_select_sequences(struct batch *b, const uint32_t *place, uint64_t *rows,
+                            int64_t n, int64_t sequences, uint64_t draw)
+{
+    b->sequences = sequences;
+    b->in_time = 1;
+    select_rows(b, place, rows, n, 1, draw);
+}
+
+void batch_leave_sequence(struct batch *b, int64_t r)
+{
+    if (b->rc == 0)
+        symmetry_leave(b->symmetry, (size_t)r);
 }
 
 static void order_by_time(struct batch *b, int64_t length)

@@ -209,8 +209,8 @@ struct batch {
     const float *weights; /* (n), of importance; NULL: all 1 */
     int64_t n, group;
     const uint32_t *place;     /* (n) of selected rows among the request's; NULL: all */
-    int64_t sequences;         /* B, of whole episodes, n = B L; 0: single rows */
-    int in_time;               /* batch_in_time */
+    int64_t sequences;         /* B, of episodes or chunks, n = B L; 0: single rows */
+    int in_time;               /* batch_in_time, batch_select_sequences */
     struct symmetry *symmetry; /* that rows are shown under; NULL: as stored */
     uint64_t draw;             /* the counter of its draw */
     uint64_t first;            /* number of the group's first row, or sequence, in that */
@@ -230,6 +230,13 @@ void batch_fail(struct batch *b, int rc);
  * `draw`; else as they are stored. */
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
+
+/* The same with rows of `sequences` sequences in the order of time: row t sequences + r is step t of
+ * sequence r. Each is shown under one symmetry. */
+void batch_select_sequences(struct batch *b, const uint32_t *place, uint64_t *rows,
+                            int64_t n, int64_t sequences, uint64_t draw);
+/* Shows sequence r as it is stored, before any of its numbers that could be turned is taken. */
+void batch_leave_sequence(struct batch *b, int64_t r);
 
 /* Goes on with the rows of the B episodes in the order of time, n = (L + 1) B: row t B + b is step t
  * of episode b, or none if that has fewer steps. In the step after an episode's last one a network

@@ -42,10 +42,6 @@ static int check_recurrent(const struct algo_args *args, struct err *err)
 
     if (set->recurrent == 0)
         return 0;
-    if (set->symmetry != SYMMETRY_NONE)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.recurrent"),
-                          "what a policy carries has no image under a symmetry; expected "
-                          "recurrent: 0 or symmetry: none");
     if (args->window_rows > 0 && chunks < set->minibatches)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.minibatches"),
                           "found %lld, expected at most %lld, the chunks of %lld steps "
@@ -605,6 +601,23 @@ static void measure_policy(struct on_policy *p, struct batch *b, struct reported
     ret->clipped += clipped;
 }
 
+/* What a policy carries has no image under a symmetry, but that 0 is its own: chunks that do not
+ * begin an episode are shown as they are stored. */
+static void select_chunks(struct on_policy *p, struct batch *b,
+                          const struct minibatch *mini, uint64_t draw)
+{
+    const int64_t chunks = mini->n / p->policy.chunk;
+    const float *first;
+
+    batch_select_sequences(b, mini->place, p->rows, mini->n, chunks, draw);
+    if (b->symmetry == NULL)
+        return;
+    first = batch_take(b, p->policy.firsts);
+    for (int64_t r = 0; b->rc == 0 && r < chunks; r++)
+        if (first[r] == 0)
+            batch_leave_sequence(b, r);
+}
+
 /* A step of actor, critic or both. In a group that shares parameters, a member writes its
  * gradients. */
 static void learn_minibatch(struct on_policy *p, struct batch *b,
@@ -612,9 +625,12 @@ static void learn_minibatch(struct on_policy *p, struct batch *b,
                             struct reported *ret)
 {
     const size_t first = mini.for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC;
-    const uint64_t steps = (uint64_t)p->kit.repeats;
+    const uint64_t draw = b->args->update * (uint64_t)p->kit.repeats + mini.step;
 
-    batch_select(b, mini.place, p->rows, mini.n, 1, b->args->update * steps + mini.step);
+    if (p->policy.units > 0)
+        select_chunks(p, b, &mini, draw);
+    else
+        batch_select(b, mini.place, p->rows, mini.n, 1, draw);
     weigh(p, b);
     batch_feed(b, p->weight, p->kit.weight);
     batch_feed_live(b, p->clip_ratio);

@@ -31,9 +31,11 @@
  *          gradients), `apply` and `assign`. A minibatch then has as many rows of each member.
  *          What A and B find is kept in the local variable `window` (3, n).
  * recurrent  the policy may be (sampled_policy.h); critics see the whole state, and are not.
- *          Minibatches are of whole chunks. Not with symmetry.
+ *          Minibatches are of whole chunks.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
- *          (symmetry.h) in C; A and B see the rows as they are. Not with agent_id. r is then
+ *          (symmetry.h) in C; A and B see the rows as they are. Of a recurrent policy each chunk
+ *          that begins an episode is shown under one, as what is carried into it is 0; all others
+ *          as they are, so that chunks had better be whole episodes. Not with agent_id. r is then
  *          also the quotient of the image's probability and the row's own, which has no bound
  *          without clip_ratio (ia2c, maa2c: simple_spread is not learnt without it).
  */

@@ -121,23 +121,12 @@ static struct output network(struct q_network *q, const char *scope, struct outp
 {
     const struct network_config *net = &q->kit.config->critic;
     struct graph *g = q->kit.graph;
-    struct cell cell;
 
     variable_scope_enter(g, scope, NULL, REUSE_AUTO);
     x = see_pictures(g, x, net, &q->pictures);
     x = mlp_hidden(g, x, net);
-    if (q->units > 0 && output_valid(x)) {
-        const int64_t width = output_shape(x).dim[1];
-
-        cell = cell_new(g, q->cell, width, q->units,
-                        q->cell == CELL_GRU ? "gru" : "basic_lstm_cell", NULL, NULL);
-        if (steps > 0) {
-            x = cell_unroll(g, &cell, x, *carry, OUTPUT_NONE, steps, NULL);
-        } else {
-            *carry = cell_step(g, &cell, x, *carry);
-            x = cell_output(g, &cell, *carry);
-        }
-    }
+    if (q->units > 0)
+        x = mlp_recurrent(g, x, net, q->cell, q->units, carry, OUTPUT_NONE, steps);
     x = mlp_output(g, x, net, q->n_choices);
     variable_scope_leave(g);
     return x;

@@ -131,8 +131,7 @@ static struct output network(struct sampled_policy *p, int steps, enum reuse reu
 {
     const struct network_config *net = &p->kit->config->actor;
     struct graph *g = p->kit->graph;
-    struct output x;
-    struct cell cell;
+    struct output x, carry = p->carry;
 
     x = obs_norm_apply(p->norm, g, p->observation, p->kit->self->obs);
     variable_scope_enter(g, "p_func", NULL, reuse);
@@ -143,16 +142,9 @@ static struct output network(struct sampled_policy *p, int steps, enum reuse reu
         return x;
     }
     x = mlp_hidden(g, x, net);
-    if (output_valid(x)) {
-        cell = cell_new(g, p->cell, output_shape(x).dim[1], p->units,
-                        p->cell == CELL_GRU ? "gru" : "basic_lstm_cell", NULL, NULL);
-        if (steps > 0) {
-            x = cell_unroll(g, &cell, x, p->carry, p->first, steps, NULL);
-        } else {
-            p->next_carry = cell_step(g, &cell, x, p->carry);
-            x = cell_output(g, &cell, p->next_carry);
-        }
-    }
+    x = mlp_recurrent(g, x, net, p->cell, p->units, &carry, p->first, steps);
+    if (steps == 0)
+        p->next_carry = carry;
     x = mlp_output(g, x, net, p->kit->self->width);
     variable_scope_leave(g);
     return x;

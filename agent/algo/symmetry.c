@@ -485,6 +485,17 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
     return 0;
 }
 
+/* Each digit gets the value that changes nothing: element 0, or the item's own place. */
+void symmetry_leave(struct symmetry *s, size_t i)
+{
+    if (s == NULL)
+        return;
+    CHECK(i < s->n, "row %zu of a draw of %zu", i, s->n);
+    for (size_t d = 0; d < s->n_digits; d++)
+        s->drawn[i * s->n_digits + d] = (uint16_t)s->digits[d].item;
+    s->draw++;
+}
+
 /* ---- turning rows ---- */
 
 /* The table's row for the digits drawn for one row. */

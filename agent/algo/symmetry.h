@@ -53,6 +53,9 @@ void symmetry_free(struct symmetry *s);
 int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n,
                   struct err *err);
 
+/* Shows row i of the newest draw as it is stored. */
+void symmetry_leave(struct symmetry *s, size_t i);
+
 /* Turns the observations, or actions, of one agent in the draw's first n rows in place:
  * x (n, O) or (n, U), `stride` floats from row to row. An action is one-hot heads, soft
  * vectors of them, or the numbers of a box. */

@@ -102,6 +102,30 @@ struct output mlp_output(struct graph *g, struct output x,
     return output_layer(g, x, net, n_outputs);
 }
 
+struct output mlp_recurrent(struct graph *g, struct output x,
+                            const struct network_config *net, enum cell_type type,
+                            int64_t units, struct output *carry, struct output first,
+                            int steps)
+{
+    const struct initializer weights = orthogonal_initializer(1);
+    const struct initializer biases = zeros_initializer();
+    const int is_orthogonal = net->init == INIT_ORTHOGONAL;
+    struct cell cell;
+
+    if (!output_valid(x))
+        return OUTPUT_NONE;
+    cell = cell_new(g, type, output_shape(x).dim[1], units,
+                    type == CELL_GRU ? "gru" : "basic_lstm_cell",
+                    is_orthogonal ? &weights : NULL, is_orthogonal ? &biases : NULL);
+    if (steps > 0) {
+        x = cell_unroll(g, &cell, x, *carry, first, steps, NULL);
+    } else {
+        *carry = cell_step(g, &cell, x, *carry);
+        x = cell_output(g, &cell, *carry);
+    }
+    return net->layer_norm ? layer_norm(g, x, LAYER_NORM_TORCH, NULL) : x;
+}
+
 struct output mlp(struct graph *g, struct output x, const struct network_config *net,
                   int64_t n_outputs)
 {

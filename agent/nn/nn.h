@@ -8,6 +8,7 @@
 #define AGENT_NN_NN_H
 
 #include "agent/graph/graph.h"
+#include "agent/nn/recurrent.h"
 #include "common/config/run_config.h"
 
 /* ---- layers ---- */
@@ -63,6 +64,14 @@ struct output mlp_hidden(struct graph *g, struct output x,
                          const struct network_config *net);
 struct output mlp_output(struct graph *g, struct output x,
                          const struct network_config *net, int64_t n_outputs);
+/* A recurrent layer between the two, in scope gru or basic_lstm_cell. steps 0: x (R, I) are single
+ * steps, and *carry (R, H) is replaced by the carry after them; otherwise x (L R, I) is unrolled
+ * from *carry (cell_unroll), where L = steps. With init: orthogonal matrices are orthogonal and
+ * biases 0; with layer_norm what it gives is normalised (both Yu et al. 2022). */
+struct output mlp_recurrent(struct graph *g, struct output x,
+                            const struct network_config *net, enum cell_type type,
+                            int64_t units, struct output *carry, struct output first,
+                            int steps);
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,

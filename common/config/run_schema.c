@@ -87,7 +87,7 @@ static const struct field network_fields[] = {
      .default_text = "relu", .doc = "of the hidden layers"},
     {"layer_norm", FIELD_BOOL, NETWORK(layer_norm), .flags = FIELD_VARIABLES,
      .default_text = "false",
-     .doc = "normalises the input, and what each hidden layer gives"},
+     .doc = "normalises the input, and what each hidden or recurrent layer gives"},
     {"init", FIELD_ENUM, NETWORK(init), NAMES("xavier", "he", "orthogonal"),
      .default_text = "xavier", .doc = "how the weights of the layers begin"},
     {"output_init", FIELD_F64, NETWORK(output_init), FROM(0), .default_text = "0",

@@ -307,6 +307,48 @@ START_TEST(test_draws)
 }
 END_TEST
 
+/* One row of a draw stays as it is, for observations, actions and masks; the others turn as before,
+ * also if some had turned already. */
+START_TEST(test_left_rows)
+{
+    enum { ROWS = 40, LEFT = 17 };
+    struct arena arena = ARENA_ZERO;
+    const struct symmetry_group g = spread_group(3, &arena);
+    float x[ROWS * 18], turned[ROWS * 18], action[ROWS * MOVES];
+    struct space spaces[3];
+    uint8_t mask[ROWS * MOVES];
+    struct symmetry *s;
+
+    make_spaces(spaces, 3);
+    s = open_symmetry(&g, spaces, 3);
+    for (size_t i = 0; i < ROWS * 18; i++)
+        x[i] = turned[i] = (float)(i % 18 + 1);
+    for (size_t i = 0; i < ROWS * MOVES; i++) {
+        mask[i] = i % MOVES == 1;
+        action[i] = mask[i];
+    }
+    ck_assert_int_eq(symmetry_draw(s, 9, 0, ROWS, NULL), 0);
+    symmetry_obs(s, 1, ROWS, turned, 18);
+    symmetry_leave(s, LEFT);
+    symmetry_obs(s, 1, ROWS, x, 18);
+    symmetry_action(s, 1, ROWS, action, MOVES);
+    symmetry_mask(s, 1, ROWS, mask);
+    for (size_t i = 0; i < 18; i++)
+        ck_assert_float_eq(x[LEFT * 18 + i], (float)(i + 1));
+    ck_assert_mem_ne(turned + LEFT * 18, x + LEFT * 18, 18 * sizeof(*x));
+    for (size_t i = 0; i < MOVES; i++) {
+        ck_assert_float_eq(action[LEFT * MOVES + i], i == 1);
+        ck_assert_int_eq(mask[LEFT * MOVES + i], i == 1);
+    }
+    ck_assert_mem_eq(turned, x, LEFT * 18 * sizeof(*x));
+    ck_assert_mem_eq(turned + (LEFT + 1) * 18, x + (LEFT + 1) * 18,
+                     (ROWS - LEFT - 1) * 18 * sizeof(*x));
+    symmetry_leave(NULL, 0);
+    symmetry_free(s);
+    arena_done(&arena);
+}
+END_TEST
+
 /* ---- in the algorithms ---- */
 
 static const struct {
@@ -614,6 +656,7 @@ static Suite *make_suite(void)
 
     tcase_add_loop_test(rows, test_rows, 0, 2 * MAX_N);
     tcase_add_test(rows, test_draws);
+    tcase_add_test(rows, test_left_rows);
     tcase_add_loop_test(learning, test_updates, 0, LEARNERS);
     tcase_add_loop_test(learning, test_identity, 0, LEARNERS);
     tcase_add_loop_test(messages, test_misfits, 0, sizeof(misfits) / sizeof(misfits[0]));

@@ -64,7 +64,7 @@ class Case:
         if not self.scaled:
             settings += ", value_norm: none, huber: none, advantage_norm: false"
         return CONFIG.format(algorithm=self.algorithm, settings=settings,
-                             actor=", layer_norm: true" if self.layer_norm else "")
+                             actor=", layer_norm: true, init: orthogonal" if self.layer_norm else "")
 
 
 CASES = {
@@ -252,6 +252,7 @@ class Networks:
 
     def after_cell(self, h):
         """Log-probabilities of the choices."""
+        h = self.norm(h, "p_func/LayerNorm_2") if self.case.layer_norm else h
         x = self.dense(h, "p_func/fully_connected_1")
         x = x - x.value.max(1, keepdims=True)
         return x - log(exp(x).sum(1))
@@ -431,13 +432,16 @@ SCALARS = ("actor_loss", "entropy", "approx_kl", "clip_fraction", "critic_loss",
 
 
 def difference(name, got, want):
-    """Of a variable, in parts of its largest element; of an optimiser's slot, in those of the
-    network's: its gradients were clipped by one norm. Second moments by their roots."""
+    """Of a variable, in parts of its largest element, or of 0.01, some steps of the optimiser; of a
+    slot, in those of the network's: its gradients were clipped by one norm. Second moments by
+    their roots."""
     kind = re.search("(p_func|v_func)/.*/(Adam|Adam_1)$", name)
     same = [name] if kind is None else [
         n for n in want if kind[1] in n and n.endswith(f"/{kind[2]}")]
     size = max(np.abs(want[n]).max() for n in same)
-    if kind is None or kind[2] == "Adam":
+    if kind is None:
+        return np.abs(got[name] - want[name]).max() / max(size, 0.01)
+    if kind[2] == "Adam":
         return np.abs(got[name] - want[name]).max() / size
     return np.abs(np.sqrt(got[name]) - np.sqrt(want[name])).max() / np.sqrt(size)
 
@@ -461,6 +465,10 @@ def check(folder, title, case):
             found.append((abs(float(text) - x) / max(abs(x), 1e-2), name))
         worst = max(worst, *found)
         moved += sum(not np.array_equal(before[n], after[n]) for n in after)
+    if case.layer_norm:
+        first = tf_files.read_checkpoint(prefix(run, 0, "agent_0"))
+        w, b = (first[f"agent_0/p_func/gru/{n}_hh"] for n in ("weight", "bias"))
+        assert np.abs(w @ w.T - np.eye(12)).max() < TOLERANCE and not b.any(), (w, b)
     good = worst[0] <= TOLERANCE and moved > 0
     print(f"{'ok' if good else 'FAILED'}: {title}: {moved} variables moved, largest difference "
           f"{worst[0]:.1e} ({worst[1]})")

@@ -175,10 +175,19 @@ def test_what_must_be_remembered_is_learnt(w):
     w.brood("run", file, "--name", "recall", "--set", "defaults.optimizer.learning_rate=0.001")
     found = json.loads(w.brood("eval", "recall", "--episodes", "200", "--json")[0].splitlines()[-1])
     assert harness.SANITIZED or found["team_return_mean"] > 0.6, found
-    for wrong, why in (("settings.symmetry=env", "expected recurrent: 0 or symmetry: none"),
-                       ("settings.minibatches=100", "at most 8, the chunks of 33 steps")):
-        _, err = w.brood("check", config(w, "plain"), "--set", f"defaults.{wrong}", code=2)
-        assert why in err and err.count("\n") == 1, err
+    _, err = w.brood("check", config(w, "plain"), "--set", "defaults.settings.minibatches=100",
+                     code=2)
+    assert "at most 8, the chunks of 33 steps" in err and err.count("\n") == 1, err
+
+
+def test_chunks_that_begin_an_episode_are_turned(w):
+    """Windows of 10 steps, episodes of 25: the first and sixth are shown under symmetries, under
+    which the policy would have chosen otherwise; the others are learnt as they were played."""
+    file = config(w, "ippo", 480, settings="epochs: 1, chunk: 10, symmetry: env").read_text()
+    file = w.write("turned.yaml", file.replace("264", "80").replace("1056", "0"))
+    w.brood("run", file, "--name", "turned")
+    moved = column(w, "turned", "agent_0/approx_kl")
+    assert moved[1:5] == [0.0] * 4 and moved[0] > 0.001 and moved[5] > 0.001, moved
 
 
 if __name__ == "__main__":

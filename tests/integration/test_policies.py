@@ -1,4 +1,5 @@
-"""happo and coma: deaths of their agents at every stage, and a resume, change no byte."""
+"""happo, recurrent, and coma: deaths of their agents at every stage, and a resume, change no
+byte."""
 import harness
 from test_exactness import outcome
 from test_share import MEMBERS, PS, deaths_change_no_byte
@@ -18,7 +19,8 @@ defaults:
   settings: {{{settings}}}
   restart: {{max_restarts: 10000, delay: 0s, max_delay: 0s}}
 """
-HAPPO = {"algorithm": "happo", "settings": "epochs: 2, minibatches: 2, n_step: 3, symmetry: env"}
+HAPPO = {"algorithm": "happo", "settings": "epochs: 2, minibatches: 2, n_step: 3, symmetry: env, "
+         "recurrent: 8, chunk: 5"}
 COMA = {"algorithm": "coma", "settings": "lambda: 0.7, target_every: 3, symmetry: env"}
 
 
