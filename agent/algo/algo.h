@@ -47,6 +47,9 @@ struct space { /* of one agent */
     int obs_is_u8; /* in messages and in the log; algorithms get them as floats, 0 to 255 */
     /* height, width, channels, if the observation is an image; else 0 */
     int64_t image[3];
+    /* If the observation ends with entities, how many, and the numbers of each, the last of
+     * which is 1 if the entity is there and 0 if not; else 0. */
+    int64_t entities[2];
     int64_t width; /* U */
     int box;       /* 0: discrete */
     int particle;  /* a particle world's box: heads have a meaning */

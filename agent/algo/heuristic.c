@@ -301,7 +301,7 @@ static int heuristic_open(void **ret, const struct algo_args *a, struct err *err
            strcmp(a->agents[h.first_prey].team, a->agents[0].team) == 0)
         h.first_prey++;
     n = h.rules->landmarks(&h, self->obs);
-    if (n < 0)
+    if (n < 0 || self->entities[0] > 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s observes %lld numbers, not what %s "
                           "shows",

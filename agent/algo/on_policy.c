@@ -61,9 +61,10 @@ static int check(const struct algo_args *args, struct err *err)
     if (rc == 0)
         rc = check_recurrent(args, err);
     if (rc == 0 && args->settings->normalize_observations &&
-        (args->config->actor.conv.n > 0 || args->config->critic.conv.n > 0))
+        (network_has_pictures(&args->config->actor) ||
+         network_has_pictures(&args->config->critic)))
         rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.normalize_observations"),
-                        "convolutions see images as they are; expected none");
+                        "networks see images and entities as they are; expected none");
     if (rc < 0 || choices_only(self))
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))

@@ -72,6 +72,36 @@ static int check_room(const struct conv_layers *conv, const char *key,
     return 0;
 }
 
+/* conv_key: "critic.conv" */
+static int entities_of(const char *conv_key, const struct space *agents,
+                       const size_t *which, size_t n, struct pictures *ret,
+                       struct err *err)
+{
+    const struct space *first = &agents[which != NULL ? which[0] : 0];
+    char key[32];
+
+    (void)snprintf(key, sizeof(key), "%.*s.entities", (int)strcspn(conv_key, "."),
+                   conv_key);
+    for (size_t i = 0; i < n; i++) {
+        const struct space *s = &agents[which != NULL ? which[i] : i];
+
+        if (s->entities[0] == 0)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                              "%s observes no entities, but %lld numbers", s->name,
+                              (long long)s->obs);
+        if (s->obs != first->obs ||
+            memcmp(s->entities, first->entities, sizeof(s->entities)) != 0)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                              "the entities of %s and %s differ in number or width",
+                              first->name, s->name);
+    }
+    ret->n = (int64_t)n;
+    ret->k = first->entities[0];
+    ret->entity_width = first->entities[1];
+    ret->own = first->obs - ret->k * ret->entity_width;
+    return 0;
+}
+
 int pictures_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
                 struct pictures *ret, struct err *err)
@@ -79,6 +109,8 @@ int pictures_of(const struct network_config *net, const char *key,
     const struct space *first = &agents[which != NULL ? which[0] : 0];
 
     *ret = (struct pictures){0};
+    if (net->has_entities)
+        return entities_of(key, agents, which, n, ret, err);
     if (net->conv.n == 0)
         return 0;
     for (size_t i = 0; i < n; i++) {

@@ -44,10 +44,10 @@ struct output squash(struct graph *g, struct output x, double low, double high);
 const struct optimizer_config *network_optimizer(const struct agent_config *c,
                                                  const struct network_config *net);
 
-/* What a network's convolutions see: the observations of agents[which[0]], ... side by
- * side; which NULL: of agents[0], .... Without convolutions *ret is 0. key: the setting
- * of the convolutions, "critic.conv". ERR_CONFIG: observations are not images, have
- * different shapes, or are smaller than a kernel. */
+/* What a network's convolutions, or its layers for entities, see: the observations of
+ * agents[which[0]], ... side by side; which NULL: of agents[0], .... Without such layers *ret
+ * is 0. key: the setting of the convolutions, "critic.conv". ERR_CONFIG: observations are not
+ * images (have no entities), have different shapes, or are smaller than a kernel. */
 int pictures_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
                 struct pictures *ret, struct err *err);

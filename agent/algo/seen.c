@@ -82,10 +82,11 @@ int seen_pictures(const struct seen *s, const struct agent_config *c,
                   struct pictures *ret_actor, struct pictures *ret_critic,
                   struct err *err)
 {
-    if (s->id.width > 0 && s->n > 1 && c->critic.conv.n > 0)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
-                          "an id has no place among the pictures that a critic with conv "
-                          "sees; expected agent_id: false or critic.input: own");
+    if (s->id.width > 0 && s->n > 1 && network_has_pictures(&c->critic))
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
+            "an id has no place among the observations that a critic with conv "
+            "or entities sees; expected agent_id: false or critic.input: own");
     return pictures_of_both(c, &s->agents[s->agent[s->own]], s->agents, s->agent, s->n,
                             ret_actor, ret_critic, err);
 }

@@ -36,7 +36,7 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only);
 void seen_done(struct seen *s);
 
 /* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would be in the
- * middle of several agents' pictures. */
+ * middle of several agents' pictures (nn.h). */
 int seen_pictures(const struct seen *s, const struct agent_config *c,
                   struct pictures *ret_actor, struct pictures *ret_critic,
                   struct err *err);

@@ -83,6 +83,29 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
     return 0;
 }
 
+/* They leave room for an own part of the observation. */
+static int parse_entities(const msgpack_object *map, struct space *ret, struct err *err)
+{
+    const msgpack_object *array = NULL;
+    int rc = msg_get_array(map, "entities", &array, err);
+
+    if (rc < 0 || array == NULL)
+        return rc;
+    for (uint32_t i = 0; i < 2 && array->via.array.size == 2; i++) {
+        const msgpack_object *n = &array->via.array.ptr[i];
+
+        if (n->type != MSGPACK_OBJECT_POSITIVE_INTEGER || n->via.u64 < 1 + i ||
+            n->via.u64 > (uint64_t)ret->obs)
+            break;
+        ret->entities[i] = (int64_t)n->via.u64;
+        if (i == 1 && ret->entities[0] * ret->entities[1] < ret->obs)
+            return 0;
+    }
+    return err_set(err, ERR_PROTOCOL,
+                   "entities: their number and width within %lld numbers expected",
+                   (long long)ret->obs);
+}
+
 static int parse_agent(const msgpack_object *map, struct space *ret, struct err *err)
 {
     int rc;
@@ -94,6 +117,7 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
         (rc = parse_width(map, "obs", &ret->obs, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
         (rc = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
+        (rc = parse_entities(map, ret, err)) < 0 ||
         (rc = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
         (rc = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
         (rc = parse_space(map, ret, err)) < 0)

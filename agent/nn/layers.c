@@ -76,6 +76,22 @@ static struct output layer(struct graph *g, struct output x, int64_t n_outputs,
     return x;
 }
 
+struct output projection(struct graph *g, struct output x, int64_t n_outputs,
+                         const char *scope, const struct initializer *weights)
+{
+    const struct layer_style *style = &contrib_layers;
+
+    if (!output_valid(x))
+        return OUTPUT_NONE;
+    variable_scope_enter(g, scope, style->scope, REUSE_INHERIT);
+    x = matmul(g, x,
+               layer_variable(g, style, style->weights,
+                              &SHAPE(output_shape(x).dim[1], n_outputs), weights),
+               0, 0, NULL);
+    variable_scope_leave(g);
+    return x;
+}
+
 struct output convolution(struct graph *g, struct output x, int64_t n_filters,
                           int64_t kernel, int64_t stride, enum activation activation,
                           const char *scope)

@@ -35,11 +35,16 @@ static struct initializer weights_initializer(const struct network_config *net,
     return glorot_uniform_initializer();
 }
 
+struct initializer hidden_initializer(const struct network_config *net)
+{
+    return weights_initializer(net, gain_of(net->activation));
+}
+
 static struct output hidden_layers(struct graph *g, struct output x,
                                    const struct layer_sizes *sizes,
                                    const struct network_config *net)
 {
-    const struct initializer init = weights_initializer(net, gain_of(net->activation));
+    const struct initializer init = hidden_initializer(net);
 
     for (int i = 0; i < sizes->n; i++) {
         x = fully_connected(g, x, sizes->size[i], net->activation, NULL, &init);
@@ -49,31 +54,48 @@ static struct output hidden_layers(struct graph *g, struct output x,
     return x;
 }
 
-struct output see_pictures(struct graph *g, struct output x,
-                           const struct network_config *net, const struct pictures *p)
+/* x (B, n height width channels) > (B n, y, x, filters) */
+static struct output see_images(struct graph *g, struct output x,
+                                const struct network_config *net,
+                                const struct pictures *p)
 {
-    const int64_t pixels = p->n * p->height * p->width * p->channels;
-    struct output rest = OUTPUT_NONE, y;
-    struct shape shape;
+    struct output y = reshape(g, x, &SHAPE(-1, p->height, p->width, p->channels), NULL);
 
-    if (net->conv.n == 0 || !output_valid(x))
-        return x;
-    shape = output_shape(x);
-    if (shape.dim[1] > pixels) {
-        rest = slice_columns(g, x, pixels, shape.dim[1] - pixels, NULL);
-        x = slice_columns(g, x, 0, pixels, NULL);
-    }
-    y = reshape(g, x, &SHAPE(-1, p->height, p->width, p->channels), NULL);
     if (p->is_u8)
         y = binary(g, "Mul", y, constant_f32(g, 1.0f / 255.0f, NULL), NULL);
     for (int64_t i = 0; i < net->conv.n; i++)
         y = convolution(g, y, net->conv.layer[i].filters, net->conv.layer[i].kernel,
                         net->conv.layer[i].stride, net->activation, NULL);
+    return y;
+}
+
+struct output see_pictures(struct graph *g, struct output x,
+                           const struct network_config *net, const struct pictures *p)
+{
+    const int64_t each = net->has_entities ? p->own + p->k * p->entity_width
+                                           : p->height * p->width * p->channels;
+    struct output rest = OUTPUT_NONE, y;
+    int64_t features = p->n;
+    struct shape shape;
+
+    if (!network_has_pictures(net) || !output_valid(x))
+        return x;
+    shape = output_shape(x);
+    if (shape.dim[1] > p->n * each) {
+        rest = slice_columns(g, x, p->n * each, shape.dim[1] - p->n * each, NULL);
+        x = slice_columns(g, x, 0, p->n * each, NULL);
+    }
+    if (net->has_entities)
+        y = see_entities(g, p->n > 1 ? reshape(g, x, &SHAPE(-1, each), NULL) : x, net,
+                         p->own, p->k, p->entity_width);
+    else
+        y = see_images(g, x, net, p);
     if (!output_valid(y))
         return OUTPUT_NONE;
     shape = output_shape(y);
-    y = reshape(g, y, &SHAPE(-1, p->n * shape.dim[1] * shape.dim[2] * shape.dim[3]),
-                NULL);
+    for (int i = 1; i < shape.rank; i++)
+        features *= shape.dim[i];
+    y = reshape(g, y, &SHAPE(-1, features), NULL);
     return output_valid(rest) ? concat(g, (struct output[]){y, rest}, 2, 1, NULL) : y;
 }
 
@@ -140,8 +162,8 @@ struct output critic_network(struct graph *g, struct output obs, struct output a
     *ret_input = OUTPUT_NONE;
     if (net->after_action.n == 0) {
         x = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
-        /* with convolutions the joined input has features, which a caller cannot feed */
-        if (net->conv.n == 0)
+        /* with pictures the joined input has features, which a caller cannot feed */
+        if (!network_has_pictures(net))
             *ret_input = x;
         return mlp(g, x, net, 1);
     }

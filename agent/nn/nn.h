@@ -27,6 +27,10 @@ struct output dense(struct graph *g, struct output x, int64_t n_outputs,
                     enum activation activation, const char *scope,
                     const struct initializer *kernel);
 
+/* x W without biases: `<scope>/weights`. */
+struct output projection(struct graph *g, struct output x, int64_t n_outputs,
+                         const char *scope, const struct initializer *weights);
+
 /* tf.contrib.layers.layer_norm (Ba et al. 2016): each row (x - mean) / sqrt(variance +
  * epsilon) gamma + beta over its columns; x (B, n), `<scope>/beta` (0) and `<scope>/gamma`
  * (1), both (n). scope NULL: "LayerNorm", made unique. */
@@ -42,18 +46,41 @@ struct output convolution(struct graph *g, struct output x, int64_t n_filters,
 
 /* ---- networks by configuration ---- */
 
-/* The first columns of a network's input, if it has convolutions: n images of the same
- * shape, each row by row with its channels side by side. */
+/* The first columns of a network's input, if it has convolutions or layers for entities: the
+ * observations of n agents, of one form, which is one of two. */
 struct pictures {
     int64_t n;
+    /* An image, row by row with its channels side by side. */
     int64_t height, width, channels;
     int is_u8; /* values 0 to 255, which the network divides by 255 */
+    /* `own` numbers, then k entities of entity_width numbers, the last of which is 1 if the
+     * entity is there, and else 0. */
+    int64_t own, k, entity_width;
 };
-/* Applies the network's convolutions: x (B, n height width channels + rest) > (B, n F +
- * rest), F features of each image, then the other columns unchanged. All images go
- * through the same convolutions. Without convolutions returns x. */
+/* Whether they go through layers of their own before the hidden ones. */
+static inline int network_has_pictures(const struct network_config *net)
+{
+    return net->conv.n > 0 || net->has_entities;
+}
+/* Applies those layers, the same to each observation: x (B, n observation + rest) > (B, n F +
+ * rest), F features of each, then the other columns unchanged. Images go through the
+ * convolutions; of an observation with entities, `own` stays, then see_entities. Without such
+ * layers returns x. */
 struct output see_pictures(struct graph *g, struct output x,
                            const struct network_config *net, const struct pictures *p);
+/* x (N, own + k width), the entities last > (N, own + D): the own numbers, and the entities as one
+ * vector of the last of net->entities.units, D, whose variables depend neither on k nor on the
+ * entities' order. Each entity that is there goes through the same layers, h; then, by `pool`,
+ *   mean, max   Deep Sets (Zaheer et al. 2017), of the h;
+ *   attention   in each head sum_i a_i v_i, a = softmax_i(key_i query / sqrt(D / heads)), query
+ *               from the own numbers, key and v = activation(W h + b) from h (Vaswani et al.
+ *               2017; Iqbal and Sha 2019, eq. 5 and 6), the heads side by side.
+ * Without any entity the vector is 0. Variables in the scope `entities`. */
+struct output see_entities(struct graph *g, struct output x,
+                           const struct network_config *net, int64_t own, int64_t k,
+                           int64_t width);
+/* How the weights of a network's hidden layers begin. */
+struct initializer hidden_initializer(const struct network_config *net);
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. Weights
  * begin as net->init says. With layer_norm the input is normalised, and what each hidden layer
  * gives, behind its activation (Yu et al. 2022, and the code of its authors). */
@@ -75,7 +102,7 @@ struct output mlp_recurrent(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights begin as output_init says. obs: with convolutions the
+ * `output`, whose weights begin as output_init says. obs: with pictures the
  * result of see_pictures. Returns (B, 1); ret_input: the joined input, which may be fed
  * instead of obs and action, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,

@@ -60,12 +60,26 @@ static void resolve_optimizer(struct optimizer_config *o,
     resolve_tries(o, base);
 }
 
+static void resolve_entities(struct entity_layers *e)
+{
+    if (e->units.n == 0)
+        e->units = (struct layer_sizes){1, {64}};
+    if ((int)e->pool == FIELD_UNSET_ENUM)
+        e->pool = POOL_MEAN;
+    if (e->heads == 0)
+        e->heads = 1;
+}
+
 static void resolve_network(struct network_config *n, const struct optimizer_config *base)
 {
     if (n->has_optimizer)
         resolve_optimizer(&n->optimizer, base);
     else
         n->optimizer = (struct optimizer_config){0};
+    if (n->has_entities)
+        resolve_entities(&n->entities);
+    else
+        n->entities = (struct entity_layers){0};
 }
 
 /* Afterwards no value is "unset". */

@@ -67,7 +67,7 @@ int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct 
  * the configuration of a run; a user's file must have it. */
 void loader_add_units(const struct yaml_node *root, struct arena *tree);
 /* Replaces settings.agent_id: auto, in the complete tree, by true for agents that share
- * parameters without symmetry, and by false for others. */
+ * parameters without symmetry and without env.observe: entities, and by false for others. */
 void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree);
 
 /* ---- steps.c ---- */

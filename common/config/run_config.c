@@ -526,6 +526,43 @@ static int check_schedules(const struct loader *l, const struct yaml_node *secti
 
 /* An algorithm that gets its graph from a checkpoint needs to be told which. */
 static int check_source(const struct loader *l, const struct yaml_node *section,
+/* Checks what the table cannot express about a network of an agent. */
+static int check_network(const struct loader *l, const struct agent_config *a,
+                         const char *name, const struct network_config *n)
+{
+    const struct entity_layers *e = &n->entities;
+    const int sees = l->c->env.observe == ENV_OBSERVE_ENTITIES;
+    const int64_t last = e->units.n > 0 ? e->units.size[e->units.n - 1] : 0;
+    const char *key = sees && n->conv.n > 0 ? "conv" : "entities";
+    char path[AGENT_NAME_MAX + 64];
+    const struct yaml_node *at = find_in(l, a, name, key, path, sizeof(path));
+
+    if (!n->has_entities)
+        return 0;
+    if (!sees)
+        return yaml_fail(at, path, l->err,
+                         "%s observes no entities, expected env.observe: entities",
+                         a->name);
+    if (n->conv.n > 0)
+        return yaml_fail(
+            at, path, l->err,
+            "convolutions see images, expected none with env.observe: entities");
+    if (e->pool != POOL_ATTENTION && e->heads != 1)
+        return yaml_fail(at, path, l->err, "heads are for pool: attention");
+    if (last % e->heads == 0)
+        return 0;
+    return yaml_fail(at, path, l->err,
+                     "%lld heads cannot share the last %lld units evenly",
+                     (long long)e->heads, (long long)last);
+}
+
+static int check_networks(const struct loader *l, const struct agent_config *a)
+{
+    const int rc = check_network(l, a, "actor", &a->actor);
+
+    return rc < 0 ? rc : check_network(l, a, "critic", &a->critic);
+}
+
                         struct agent_config *a)
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_CHECKPOINT);
@@ -614,6 +651,8 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     if (rc == 0)
         rc = check_device(l, section, a);
     if (rc == 0)
+        rc = check_networks(l, a);
+    if (rc == 0)
         rc = check_source(l, section, a);
     if (rc == 0)
         rc = take_policy(l, a);
@@ -678,6 +717,9 @@ static int load(struct loader *l)
         rc = agent_section_read(l, defaults, "defaults", &c->defaults);
     if (rc == 0)
         rc = read_agents(l);
+    /* networks see entities, with or without a section that says how */
+    if (c->env.observe == ENV_OBSERVE_ENTITIES)
+        c->defaults.actor.has_entities = c->defaults.critic.has_entities = 1;
     if (rc == 0)
         rc = loader_check_experience(l);
     if (rc == 0) {

@@ -30,6 +30,7 @@ enum keep_log { KEEP_LOG_NEVER, KEEP_LOG_ALWAYS, KEEP_LOG_AUTO };
 enum env_rules { ENV_RULES_MPE2, ENV_RULES_OPENAI };
 enum env_actions { ENV_ACTIONS_DISCRETE, ENV_ACTIONS_CONTINUOUS };
 enum env_teams { ENV_TEAMS_BY_NAME, ENV_TEAMS_ALL };
+enum env_observe { ENV_OBSERVE_VECTOR, ENV_OBSERVE_ENTITIES };
 enum env_reward { ENV_REWARD_OWN, ENV_REWARD_TEAM_SUM, ENV_REWARD_TEAM_MEAN };
 enum activation {
     ACTIVATION_RELU,
@@ -39,6 +40,7 @@ enum activation {
     ACTIVATION_SIGMOID,
     ACTIVATION_LINEAR
 };
+enum entity_pool { POOL_MEAN, POOL_MAX, POOL_ATTENTION };
 enum weights_init { INIT_XAVIER, INIT_HE, INIT_ORTHOGONAL };
 
 enum critic_input { CRITIC_OWN, CRITIC_ALL };
@@ -67,6 +69,13 @@ static inline int64_t conv_layer_output(const struct conv_layer *c, int64_t size
     return (size - c->kernel) / c->stride + 1;
 }
 
+/* How a network sees the entities at the end of an observation (agent/nn/nn.h). */
+struct entity_layers {
+    struct layer_sizes units; /* of the layers that each entity goes through */
+    enum entity_pool pool;
+    int64_t heads; /* of POOL_ATTENTION: they share the last of the units; else 1 */
+};
+
 struct optimizer_config {
     enum optimizer_type type;
     struct ramp learning_rate;    /* accept_reject: deviation of the noise */
@@ -77,6 +86,8 @@ struct optimizer_config {
 
 struct network_config {
     struct conv_layers conv; /* before the hidden layers; n 0: none */
+    int has_entities;        /* 0: entities are columns as all others */
+    struct entity_layers entities;
     struct layer_sizes hidden;
     enum activation activation;
     int layer_norm;          /* normalises the input, and what each hidden layer gives */
@@ -164,6 +175,7 @@ struct env_config {
     enum env_rules rules;
     enum env_actions actions;
     enum env_teams teams;
+    enum env_observe observe;
     enum env_reward reward;
     int64_t copies;
     int64_t max_steps; /* of an episode; 0: only the environment's own limit */

@@ -74,6 +74,19 @@ static const struct field optimizer_fields[] = {
 static const struct schema optimizer_schema = {TABLE(optimizer_fields),
                                                .applies = optimizer_applies};
 
+#define ENTITIES(member) SCHEMA_AT(struct entity_layers, member)
+static const struct field entity_fields[] = {
+    {"units", FIELD_SIZES, ENTITIES(units), .flags = FIELD_VARIABLES,
+     .default_text = "[64]", .doc = "sizes of the layers that each entity goes through"},
+    {"pool", FIELD_ENUM, ENTITIES(pool), .flags = FIELD_VARIABLES,
+     NAMES("mean", "max", "attention"), .default_text = "mean",
+     .doc = "how what they give becomes one vector"},
+    {"heads", FIELD_I64, ENTITIES(heads), .flags = FIELD_VARIABLES,
+     WITHIN(1, CONFIG_MAX_UNITS), .default_text = "1",
+     .doc = "pool attention: its heads, which share the last of the units"},
+};
+static const struct schema entity_schema = {TABLE(entity_fields)};
+
 enum { CRITIC_ONLY = 2 /* fields of networks, the last ones */ };
 
 static const struct field network_fields[] = {
@@ -81,6 +94,11 @@ static const struct field network_fields[] = {
      .default_text = "[]",
      .doc =
          "convolutions of an image, before `hidden`: [[filters, kernel, stride], ...]"},
+    {"entities", FIELD_OPTIONAL_MAP, NETWORK(entities),
+     .flags = FIELD_VARIABLES | FIELD_LISTED,
+     .has_offset = offsetof(struct network_config, has_entities),
+     .schema = &entity_schema,
+     .doc = "env.observe: entities: how it sees them, before `hidden`"},
     {"hidden", FIELD_SIZES, NETWORK(hidden), .flags = FIELD_VARIABLES,
      .default_text = "[64, 64]", .doc = "sizes of the hidden layers"},
     {"activation", FIELD_ENUM, NETWORK(activation), .names = activation_names,
@@ -268,6 +286,10 @@ static const struct field env_fields[] = {
     {"teams", FIELD_ENUM, RUN(env.teams), NAMES("by_name", "all"),
      .default_text = "by_name",
      .doc = "by_name: wolf_0 and wolf_1 are one team; all: all agents are"},
+    {"observe", FIELD_ENUM, RUN(env.observe),
+     .flags = FIELD_MEANING | FIELD_VARIABLES | FIELD_SKIP_ZERO,
+     NAMES("vector", "entities"), .default_text = "vector",
+     .doc = "how agents see the world; entities: as things of one form"},
     {"reward", FIELD_ENUM, RUN(env.reward), NAMES("own", "team_sum", "team_mean"),
      .default_text = "own", .doc = "each agent's own, or its team's"},
     {"copies", FIELD_I64, RUN(env.copies), WITHIN(1, 1 << 20), .default_text = "32",

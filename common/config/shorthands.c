@@ -272,9 +272,10 @@ value_of(const struct yaml_node *own, const struct yaml_node *defaults, const ch
     return n != NULL ? n : yaml_find_path(defaults, path);
 }
 
-/* Agents that share parameters without symmetry see which of the team they are. */
+/* Agents that share parameters without symmetry see which of the team they are; but not if their
+ * policies are for any number of agents. */
 static void resolve_agent_id(struct yaml_node *own, const struct yaml_node *defaults,
-                             struct arena *arena)
+                             int any_number, struct arena *arena)
 {
     const struct yaml_node *value = value_of(own, defaults, "settings.agent_id");
     const struct yaml_node *share = value_of(own, defaults, "share");
@@ -287,7 +288,7 @@ static void resolve_agent_id(struct yaml_node *own, const struct yaml_node *defa
         return;
     yaml_remove(settings, yaml_find(settings, "agent_id"));
     resolved = new_node(arena, value, "agent_id");
-    resolved->text = share != NULL && !is_text(share, "none") &&
+    resolved->text = share != NULL && !any_number && !is_text(share, "none") &&
                              !is_text(value_of(own, defaults, "settings.symmetry"), "env")
                          ? "true"
                          : "false";
@@ -298,9 +299,10 @@ void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree)
 {
     struct yaml_node *defaults = yaml_find(root, "defaults"),
                      *agents = yaml_find(root, "agents");
+    const int any_number = is_text(yaml_find_path(root, "env.observe"), "entities");
 
     for (size_t i = 0; agents != NULL && agents->kind == YAML_MAP && i < agents->n; i++)
-        resolve_agent_id(agents->child[i], defaults, tree);
+        resolve_agent_id(agents->child[i], defaults, any_number, tree);
     if (defaults != NULL)
-        resolve_agent_id(defaults, NULL, tree);
+        resolve_agent_id(defaults, NULL, any_number, tree);
 }

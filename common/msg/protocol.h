@@ -29,7 +29,9 @@
  *               agents [agent...] in the environment's order:
  *                 {name str, team str, obs u, action space,
  *                 uint8? bool (its observations are bytes, in `act` and in the log),
- *                 image? [height, width, channels] (its observation is an image)}
+ *                 image? [height, width, channels] (its observation is an image),
+ *                 entities? [k, w] (it ends with k entities of w numbers each; an entity's
+ *                 last number is 1, or 0: it is not there)}
  *                 space: {kind "discrete" | "box", particle bool, heads [u...],
  *                         width u, low? f, high? f,
  *                         masked? bool (requests of `act` have allowed, rows of the log

@@ -71,6 +71,9 @@ struct env_agent {
     int32_t obs_width;         /* O */
     int obs_is_u8;             /* 1: uint8 observations; 0: float32 */
     int64_t image[3];          /* height, width, channels, if it sees an image; else 0 */
+    /* If its observation ends with entities (env.observe): how many, and the numbers of each, the
+     * last of which is 1 if the entity is there; if it is 0, all of them are 0. Else 0. */
+    int64_t entities[2];
     struct action_space space;
 };
 
@@ -110,7 +113,8 @@ static inline size_t env_obs_bytes(const struct env_agent *a)
 static inline int env_sees_alike(const struct env_agent *a, const struct env_agent *b)
 {
     return a->obs_width == b->obs_width && a->obs_is_u8 == b->obs_is_u8 &&
-           memcmp(a->image, b->image, sizeof(a->image)) == 0;
+           memcmp(a->image, b->image, sizeof(a->image)) == 0 &&
+           memcmp(a->entities, b->entities, sizeof(a->entities)) == 0;
 }
 
 /* Whether they have the same space of actions. */

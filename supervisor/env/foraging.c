@@ -88,6 +88,7 @@ struct grid {
 
 struct world {
     struct params p;
+    int entities; /* env.observe: entities */
     int32_t rows, cols, sight;
     size_t n_players, n_copies;
     int32_t *state; /* (E, state_width) */
@@ -480,6 +481,52 @@ static void observe_grid(const struct world *w, const struct grid *g, size_t i,
     }
 }
 
+/* ---- as entities: food, then the other players ---- */
+
+enum { FOOD, PLAYER, ENTITY_WIDTH = 6 /* its kind (one-hot), place, level; there */ };
+
+static float *put_entity(float *ret, int kind, const struct player *me, int32_t row,
+                         int32_t col, int32_t level)
+{
+    *ret++ = kind == FOOD;
+    *ret++ = kind == PLAYER;
+    *ret++ = (float)(row - me->row);
+    *ret++ = (float)(col - me->col);
+    *ret++ = (float)level;
+    *ret++ = 1;
+    return ret;
+}
+
+static size_t entities_of(const struct params *p)
+{
+    return (size_t)(p->food + p->players - 1);
+}
+
+/* The own part is the player as `observe_list` shows it. What is out of sight or was
+ * collected is not there. */
+static void observe_entities(const struct world *w, const struct grid *g, size_t self,
+                             float *row)
+{
+    const struct player *me = &g->player[self];
+    float *next = put(row, player_width(&w->p), least(w->sight, me->row),
+                      least(w->sight, me->col), me->level);
+    float *end = next + ENTITY_WIDTH * entities_of(&w->p);
+
+    for (int32_t r = me->row - w->sight; r <= me->row + w->sight; r++)
+        for (int32_t c = me->col - w->sight; c <= me->col + w->sight; c++)
+            if (food_at(w, g, r, c) > 0)
+                next = put_entity(next, FOOD, me, r, c, food_at(w, g, r, c));
+    for (size_t i = 0; i < w->n_players; i++) {
+        const struct player *p = &g->player[i];
+
+        if (i != self && abs(p->row - me->row) <= w->sight &&
+            abs(p->col - me->col) <= w->sight)
+            next = put_entity(next, PLAYER, me, p->row, p->col,
+                              w->p.observe_levels ? p->level : 0);
+    }
+    memset(next, 0, (size_t)(end - next) * sizeof(*next));
+}
+
 static int32_t sight_of(const struct params *p)
 {
     const int64_t rows = rows_of(p), cols = columns_of(p);
@@ -487,10 +534,12 @@ static int32_t sight_of(const struct params *p)
     return (int32_t)(p->sight != 0 ? p->sight : rows > cols ? rows : cols);
 }
 
-static size_t obs_width(const struct params *p)
+static size_t obs_width(const struct params *p, int entities)
 {
     const size_t side = 2 * (size_t)sight_of(p) + 1;
 
+    if (entities)
+        return player_width(p) + ENTITY_WIDTH * entities_of(p);
     return p->grid ? 3 * side * side
                    : 3 * (size_t)p->food + player_width(p) * (size_t)p->players;
 }
@@ -498,13 +547,15 @@ static size_t obs_width(const struct params *p)
 static void foraging_observe(void *world, size_t first, size_t n, float *const *obs)
 {
     const struct world *w = world;
-    const size_t width = obs_width(&w->p);
+    const size_t width = obs_width(&w->p, w->entities);
 
     for (size_t i = 0; i < w->n_players; i++) {
         for (size_t c = first; c < first + n; c++) {
             const struct grid g = grid_of(w, c);
 
-            if (w->p.grid)
+            if (w->entities)
+                observe_entities(w, &g, i, obs[i] + c * width);
+            else if (w->p.grid)
                 observe_grid(w, &g, i, obs[i] + c * width);
             else
                 observe_list(w, &g, i, obs[i] + c * width);
@@ -588,17 +639,23 @@ static int foraging_describe(const struct env_class *class,
                              struct arena *arena, struct env_spec *ret, struct err *err)
 {
     const struct params *p = params;
+    const int entities = config->observe == ENV_OBSERVE_ENTITIES;
     int rc = check_params(p, config->params, err);
 
     if (rc < 0)
         return rc;
+    if (entities && p->grid)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.params.grid"),
+                          "found true, expected false with env.observe: entities");
     ret->n_agents = (size_t)p->players;
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
     for (size_t i = 0; i < ret->n_agents; i++) {
         struct env_agent *agent = &ret->agents[i];
 
         env_agent_set_name(agent, "player", i);
-        agent->obs_width = (int32_t)obs_width(p);
+        agent->obs_width = (int32_t)obs_width(p, entities);
+        agent->entities[0] = entities ? (int64_t)entities_of(p) : 0;
+        agent->entities[1] = entities ? ENTITY_WIDTH : 0;
         agent->space = (struct action_space){.kind = SPACE_DISCRETE,
                                              .n_heads = 1,
                                              .heads = {N_ACTIONS},
@@ -613,6 +670,7 @@ static void *foraging_open(const struct env_class *class, const struct env_confi
     struct world *w = ARENA_NEW(arena, struct world);
 
     w->p = *(const struct params *)params;
+    w->entities = config->observe == ENV_OBSERVE_ENTITIES;
     w->rows = (int32_t)rows_of(&w->p);
     w->cols = (int32_t)columns_of(&w->p);
     w->sight = sight_of(&w->p);

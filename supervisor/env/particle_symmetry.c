@@ -74,6 +74,9 @@ void particle_world_symmetry(const struct particle_world *w, struct arena *arena
     if (w->scenario->symmetry == NULL)
         return;
     y.square = symmetry_add_generators(ret, arena, KINDS, widths, 3, generators[0]);
-    w->scenario->symmetry(w, &y);
+    if (w->entities_shown != NULL)
+        particle_entities_symmetry(w, &y);
+    else
+        w->scenario->symmetry(w, &y);
     check_width(&y);
 }

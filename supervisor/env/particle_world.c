@@ -91,6 +91,10 @@ static struct particle_world *build_world(const struct particle_scenario *scenar
                                  .params = params,
                                  .arena = arena};
     scenario->build(w, params);
+    if (config->observe == ENV_OBSERVE_ENTITIES && scenario->entities != NULL) {
+        w->entities_shown = scenario->entities;
+        particle_entities_describe(w);
+    }
     return w;
 }
 
@@ -174,6 +178,8 @@ static void allocate_rows(struct particle_world *w)
     w->scratch = vectors(w, PARTICLE_SCRATCH * n);
     w->aside = vectors(w, w->n_aside * n);
     w->zeros = vectors(w, n);
+    w->ones = vectors(w, n);
+    particle_row_fill(w, w->ones, 1.0);
     w->seen = (uint64_t *)vectors(w, w->n_agents * n);
     w->shown = ARENA_ARRAY(w->arena, struct particle_row, widest);
     w->rows = vectors(w, widest * n);
@@ -229,7 +235,10 @@ static struct particle_obs survey(struct particle_world *w, size_t first, size_t
 /* Builds the observation rows of one agent; returns their number. Call survey before. */
 static size_t put_together(struct particle_world *w, size_t agent, struct particle_obs o)
 {
-    w->scenario->observe(w, agent, &o);
+    if (w->entities_shown != NULL)
+        particle_entities_observe(w, agent, &o);
+    else
+        w->scenario->observe(w, agent, &o);
     CHECK(o.width == (size_t)w->agents[agent].obs_width, "agent %zu: %zu rows", agent,
           o.width);
     return o.width;

@@ -35,6 +35,7 @@ struct particle_entity {
 
 struct particle_world {
     const struct particle_scenario *scenario;
+    const struct particle_entities *entities_shown; /* NULL: `observe` shows the world */
     const struct particle_loops *loops;
     enum env_rules rules;
     enum env_actions actions;
@@ -69,7 +70,7 @@ struct particle_world {
     double *action_rows;        /* (PARTICLE_MOVES + dim_c, E) */
     double *scratch;            /* (PARTICLE_SCRATCH, E): any helper may overwrite it */
     double *aside;              /* (n_aside, E): valid within one survey or reward */
-    double *zeros;              /* (E) */
+    double *zeros, *ones;       /* (E) */
     uint64_t *seen;             /* (n_agents, E): masks for particle_obs_hide */
     struct particle_row *shown; /* (largest obs_width): the observation being built */
     double *rows;               /* (largest obs_width, E): rows computed for it */
@@ -124,6 +125,16 @@ struct particle_goal {
     int32_t agent; /* the agent that has to reach it; -1: no particular one */
 };
 
+/* What a scenario shows with env.observe: entities (particle_entities.c). An agent's own part is
+ * its velocity and position. Its entities are the other agents, then the landmarks; the numbers
+ * of each: its kind (one-hot), its position relative to the agent and, if the velocity of any
+ * kind is shown, its velocity, or 0; then 1. */
+struct particle_entities {
+    size_t n_kinds;
+    size_t (*kind)(const struct particle_world *w, size_t entity); /* below n_kinds */
+    unsigned moving; /* bit k: the velocity of kind k is shown */
+};
+
 struct particle_scenario {
     int mpe2_only;                     /* openai's rules do not have it */
     const struct particle_goal *goals; /* [n_goals] */
@@ -144,6 +155,7 @@ struct particle_scenario {
     /* Describes every agent's rows, in order, and which of the things in them are alike. NULL:
      * it has no symmetries. */
     void (*symmetry)(const struct particle_world *w, struct particle_symmetry *y);
+    const struct particle_entities *entities; /* NULL: it shows none */
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
     void (*reward)(const struct particle_world *w, double *const *ret);
     /* ret (E) = 1 where the task is complete for all agents, else 0. NULL: never. */
@@ -315,6 +327,14 @@ static inline double particle_touch_square(const struct particle_world *w, size_
 {
     return w->touch_squares[a * particle_n_entities(w) + b];
 }
+
+/* For env.observe: entities, instead of a scenario's obs_width, `observe` and `symmetry`. No order
+ * of entities is declared alike: networks see them without any. */
+void particle_entities_describe(const struct particle_world *w);
+void particle_entities_observe(const struct particle_world *w, size_t self,
+                               struct particle_obs *o);
+void particle_entities_symmetry(const struct particle_world *w,
+                                struct particle_symmetry *y);
 
 /* Shares a team's rewards. mix: ret = team (1 - ratio) + ret ratio. sum: every agent gets
  * the sum over all agents, in their order; uses the last scratch row. */

@@ -179,6 +179,19 @@ static int check_rules(const struct env_class *class, const struct env_config *c
     return ERR_UNSUPPORTED;
 }
 
+/* Checks that every agent observes entities, if env.observe asks for them. */
+static int check_observe(const struct env_class *class, const struct env_config *config,
+                         const struct env_spec *spec, struct err *err)
+{
+    for (size_t a = 0; config->observe == ENV_OBSERVE_ENTITIES && a < spec->n_agents; a++)
+        if (spec->agents[a].entities[0] == 0)
+            return err_set_at(err, ERR_UNSUPPORTED, ERR_AT(.key = "env.observe"),
+                              "%s does not show entities; simple_spread, simple_tag and "
+                              "foraging do",
+                              class->info.id);
+    return 0;
+}
+
 static const struct env_metric *metrics_of(const struct env_class *class)
 {
     return class->ops != NULL && class->ops->metrics != NULL ? class->ops->metrics(class)
@@ -282,6 +295,8 @@ int env_class_describe(const struct env_class *class, const struct env_config *c
 
     *ret_params = NULL;
     rc = describe(class, config, arena, ret_params, ret, err);
+    if (rc == 0)
+        rc = check_observe(class, config, ret, err);
     if (rc == 0 && config->teams == ENV_TEAMS_ALL)
         for (size_t a = 0; a < ret->n_agents; a++)
             memcpy(ret->agents[a].team, "team", sizeof("team"));

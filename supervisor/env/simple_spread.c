@@ -4,7 +4,8 @@
 
 /* simple_spread: N agents have to cover N landmarks without touching each other.
  *
- * Observation: velocity, position, landmarks, other agents, what they say (always 0).
+ * Observation: velocity, position, landmarks, other agents, what they say (always 0). Entities:
+ * agents and landmarks.
  * Reward, mpe2: half the team's (minus each landmark's distance to its nearest agent),
  * half the agent's own (minus 1 for each other agent it touches). openai: every agent
  * gets the sum, in agent order, of all agents' (team's - touched), where each agent also
@@ -59,6 +60,14 @@ static void observe(const struct particle_world *w, size_t self, struct particle
             particle_obs_comm(w, o, a);
     }
 }
+
+enum { AGENT, LANDMARK, KINDS };
+
+static size_t kind(const struct particle_world *w, size_t entity)
+{
+    return entity < w->n_agents ? AGENT : LANDMARK;
+}
+static const struct particle_entities entities = {.n_kinds = KINDS, .kind = kind};
 
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
@@ -158,6 +167,7 @@ const struct particle_scenario particle_simple_spread = {
     .measure = measure,
     .build = build,
     .observe = observe,
+    .entities = &entities,
     .symmetry = symmetry,
     .reward = reward,
     .succeed = succeed,

@@ -80,6 +80,19 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     }
 }
 
+enum { HUNTER, PREY, OBSTACLE, KINDS };
+
+static size_t kind(const struct particle_world *w, size_t entity)
+{
+    const struct params *p = w->params;
+
+    return entity >= w->n_agents              ? OBSTACLE
+           : entity >= (size_t)p->adversaries ? PREY
+                                              : HUNTER;
+}
+static const struct particle_entities entities = {
+    .n_kinds = KINDS, .kind = kind, .moving = 1u << PREY};
+
 static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     const size_t first_good = (size_t)((const struct params *)w->params)->adversaries;
@@ -160,6 +173,7 @@ const struct particle_scenario particle_simple_tag = {
     .build = build,
     .reset = reset,
     .observe = observe,
+    .entities = &entities,
     .symmetry = symmetry,
     .reward = reward,
     .succeed = succeed,

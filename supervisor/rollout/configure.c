@@ -43,7 +43,7 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
             !is_other && agent_setting_marked(&config->agents[i], FIELD_SYMMETRY) > 0;
 
         msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
-                       (a->image[0] > 0));
+                       (a->image[0] > 0) + (a->entities[0] > 0));
         msg_put_str(o, "name", a->name);
         msg_put_str(o, "team", a->team);
         msg_put_u64(o, "obs", (uint64_t)a->obs_width);
@@ -54,6 +54,12 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
             msg_array(o, 3);
             for (int k = 0; k < 3; k++)
                 msg_u64(o, (uint64_t)a->image[k]);
+        }
+        if (a->entities[0] > 0) {
+            msg_key(o, "entities");
+            msg_array(o, 2);
+            msg_u64(o, (uint64_t)a->entities[0]);
+            msg_u64(o, (uint64_t)a->entities[1]);
         }
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);

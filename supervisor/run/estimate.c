@@ -21,7 +21,7 @@
 #define CHUNK_ROWS        128 /* rows whose values an update holds at a time */
 /* values per unit of a network: of the unit, its target and their gradients */
 #define VALUES_PER_UNIT   8
-/* the same for convolutions, which work on all rows at once */
+/* the same for convolutions and layers of entities, which work on all rows at once */
 #define VALUES_PER_CONV   3
 #define LITTLE_DISK_BYTES 1e8 /* no warning for a smaller need */
 #define DRAWN_ROW_BYTES   16  /* a row in the index of episodes or priorities */
@@ -87,6 +87,19 @@ static double conv_units(const struct network_config *n, const struct env_agent 
     return units;
 }
 
+/* Returns the number of values that the layers for entities compute for one observation. */
+static double entity_units(const struct network_config *n, const struct env_agent *a)
+{
+    const struct layer_sizes *units = &n->entities.units;
+    double sum = 0;
+
+    for (int i = 0; n->has_entities && i < units->n; i++)
+        sum += (double)units->size[i];
+    if (n->has_entities && n->entities.pool == POOL_ATTENTION) /* keys, values */
+        sum += 2 * (double)units->size[units->n - 1];
+    return (double)a->entities[0] * sum;
+}
+
 /* Returns the size of a row after it was gathered: with float32 observations. */
 static double gathered_bytes(const struct env_spec *spec, uint64_t a_row)
 {
@@ -119,7 +132,9 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
     units = layer_units(&a->actor) + layer_units(&a->critic) +
             agent_setting_marked(a, FIELD_UNITS);
     convs = conv_units(&a->actor, &spec->agents[agent]) +
-            conv_units(&a->critic, &spec->agents[agent]);
+            conv_units(&a->critic, &spec->agents[agent]) +
+            entity_units(&a->actor, &spec->agents[agent]) +
+            entity_units(&a->critic, &spec->agents[agent]);
     return rows * (seen + 4 * convs * VALUES_PER_CONV) +
            fmin(rows, CHUNK_ROWS) * (4 * units * VALUES_PER_UNIT + 2 * seen);
 }

@@ -363,7 +363,8 @@ START_TEST(an_agents_section_travels)
 }
 END_TEST
 
-#define ENV "env: {id: simple_spread}\n"
+#define ENV  "env: {id: simple_spread}\n"
+#define SEEN "env: {id: simple_spread, observe: entities}\n"
 
 START_TEST(mistakes_are_told_in_one_line)
 {
@@ -500,7 +501,7 @@ START_TEST(mistakes_are_told_in_one_line)
         {ENV "defaults: {algorithm: ddpg, critic: {input: all}}\n",
          "f.yaml:2: defaults.critic.input: found 'all', expected own with ddpg"},
         {ENV "defaults: {actor: {input: own}}\n",
-         "f.yaml:2: defaults.actor.input: unknown key, expected conv, hidden, "
+         "f.yaml:2: defaults.actor.input: unknown key, expected conv, entities, hidden, "
          "activation, layer_norm, init, output_init or optimizer; did you mean "
          "'defaults.critic.input'?"},
         {ENV "defaults: {actor: {init: orthogonl}}\n",
@@ -510,6 +511,18 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.actor.hidden: found '0', expected a list of at most 16 "
          "layer "
          "sizes, each 1 to 65536"},
+        {ENV "agents: {agent_1: {actor: {entities: {pool: max}}}}\n",
+         "f.yaml:2: agents.agent_1.actor.entities: agent_1 observes no entities, "
+         "expected "
+         "env.observe: entities"},
+        {SEEN "defaults: {critic: {entities: {pool: max, heads: 2}}}\n",
+         "f.yaml:2: defaults.critic.entities: heads are for pool: attention"},
+        {SEEN "defaults: {actor: {entities: {pool: attention, heads: 3}}}\n",
+         "f.yaml:2: defaults.actor.entities: 3 heads cannot share the last 64 units "
+         "evenly"},
+        {SEEN "defaults: {actor: {conv: [[8, 4, 2]]}}\n",
+         "f.yaml:2: defaults.actor.conv: convolutions see images, expected none with "
+         "env.observe: entities"},
         {ENV "defaults: {actor: {conv: [[8, 4]]}}\n",
          "f.yaml:2: defaults.actor.conv: found a list, expected a list of at most 8 "
          "convolutions [filters, kernel, stride], each number 1 to 1024"},
@@ -1418,7 +1431,16 @@ START_TEST(short_forms_are_moved_to_their_place)
         {"defaults: {algorithm: iql, settings: {symmetry: env}, agent_id: auto, share: "
          "team}\n",
          "defaults: {algorithm: iql, settings: {symmetry: env, agent_id: false}, share: "
-         "team}\n"}};
+         "team}\n"},
+        {"env: {id: simple_spread, observe: entities}\n"
+         "defaults: {algorithm: iql, agent_id: auto, share: team,\n"
+         "  critic: {entities: {units: [8]}}}\n"
+         "agents: {agent_1: {critic: {entities: {pool: max}}}}\n",
+         "env: {id: simple_spread, observe: entities}\n"
+         "defaults: {algorithm: iql, share: team, settings: {agent_id: false},\n"
+         "  actor: {entities: {units: [64], pool: mean, heads: 1}},\n"
+         "  critic: {entities: {units: [8], pool: mean, heads: 1}}}\n"
+         "agents: {agent_1: {critic: {entities: {units: [8], pool: max, heads: 1}}}}\n"}};
 
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
         char *yaml[2];

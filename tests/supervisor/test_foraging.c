@@ -38,7 +38,7 @@ static int describe(struct fixture *f, struct env_config *config, const char *te
                               &spec, err);
 }
 
-static void open_world(struct fixture *f, const char *params)
+static void open_as(struct fixture *f, enum env_observe observe, const char *params)
 {
     const struct env_class *class = env_class_find("foraging");
     struct env_config config;
@@ -46,7 +46,13 @@ static void open_world(struct fixture *f, const char *params)
     struct err err = {0};
 
     ck_assert_msg(describe(f, &config, params, &p, &err) == 0, "%s", err.msg);
+    config.observe = observe;
     f->world = class->ops->open(class, &config, p, 1, &f->arena);
+}
+
+static void open_world(struct fixture *f, const char *params)
+{
+    open_as(f, ENV_OBSERVE_VECTOR, params);
 }
 
 static void set_player(struct fixture *f, size_t i, int32_t row, int32_t col,
@@ -227,6 +233,27 @@ START_TEST(cells_are_seen_as_three_layers)
         ck_assert_mem_eq(f.obs[0], want, sizeof(want));
         arena_done(&f.arena);
     }
+}
+END_TEST
+
+/* Food, then the other player; what is out of sight or loaded is all 0. */
+START_TEST(entities_are_what_is_in_sight)
+{
+    const float both[] = {1, 1, 1, 1, 0, -1, -1, 3, 1, 0, 1,
+                          0, 1, 2, 1, 0, 0,  0,  0, 0, 0};
+    const float one[] = {1, 1, 2, 0, 1, 0, -1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    struct fixture f;
+
+    open_as(&f, ENV_OBSERVE_ENTITIES, "{size: 5, food: 2, sight: 1}");
+    set_player(&f, 0, 2, 2, 1);
+    set_player(&f, 1, 2, 3, 2);
+    set_food(&f, 1, 1, 3);
+    set_food(&f, 4, 0, 1);
+    load(&f);
+    play(&f, NONE, NONE);
+    ck_assert_mem_eq(f.obs[0], both, sizeof(both));
+    ck_assert_mem_eq(f.obs[1], one, sizeof(one));
+    arena_done(&f.arena);
 }
 END_TEST
 
@@ -443,6 +470,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_last_food_ends_it);
     tcase_add_test(tc, what_is_seen);
     tcase_add_test(tc, cells_are_seen_as_three_layers);
+    tcase_add_test(tc, entities_are_what_is_in_sight);
     tcase_add_test(tc, levels_may_be_hidden_and_rewards_whole);
     tcase_add_test(tc, fields_and_levels_are_as_given);
     tcase_add_test(tc, beginnings_are_drawn_by_key);

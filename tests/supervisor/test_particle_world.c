@@ -856,6 +856,72 @@ static int count_isas(void)
     return n;
 }
 
+/* The same state as a vector and as entities: their kinds, places and velocities. */
+START_TEST(test_entities)
+{
+    enum { OWN = 4, HUNTERS = 3, OBSTACLES = 2, KINDS = 3, EACH = KINDS + 5 };
+    struct env_config config = config_of("simple_tag");
+    struct arena arena = ARENA_ZERO;
+    struct particle_world *w = open_world(&config, &arena), *e;
+    double vector[MAX_OBS], entity[MAX_OBS];
+
+    config.observe = ENV_OBSERVE_ENTITIES;
+    e = open_world(&config, &arena);
+    for (size_t i = 0; i < w->n_state; i++)
+        w->state[i] = e->state[i] = 0.1 * (double)(i * 7 % 23) - 1;
+    for (size_t a = 0; a < w->n_agents; a++) {
+        const size_t n_others = w->n_agents - 1;
+
+        ck_assert_int_eq(e->agents[a].entities[0], (int64_t)n_others + OBSTACLES);
+        ck_assert_int_eq(e->agents[a].entities[1], EACH);
+        ck_assert_int_eq(e->agents[a].obs_width,
+                         (int32_t)(OWN + (n_others + OBSTACLES) * EACH));
+        particle_world_show(w, a, 0, 1, vector);
+        particle_world_show(e, a, 0, 1, entity);
+        ck_assert_mem_eq(entity, vector, OWN * sizeof(*vector));
+        for (size_t i = 0; i < n_others + OBSTACLES; i++) {
+            const double *x = entity + OWN + i * EACH;
+            const size_t id = i < a || i >= n_others ? i : i + 1; /* of an agent */
+            const size_t kind = i >= n_others ? 2 : id >= HUNTERS;
+            const size_t place = i >= n_others ? i - n_others : OBSTACLES + i;
+
+            for (size_t k = 0; k < KINDS; k++)
+                ck_assert_double_eq(x[k], k == kind);
+            ck_assert_mem_eq(x + KINDS, vector + OWN + 2 * place, 2 * sizeof(*x));
+            for (size_t axis = 0; axis < 2; axis++)
+                ck_assert_double_eq(x[KINDS + 2 + axis],
+                                    kind == 1 ? particle_vel(w, id, axis)[0] : 0);
+            ck_assert_double_eq(x[EACH - 1], 1);
+        }
+    }
+    arena_done(&arena);
+}
+END_TEST
+
+START_TEST(test_entities_are_of_some_worlds)
+{
+    for (size_t i = 0; i < N_SCENARIOS; i++) {
+        struct env_config config = config_of(scenarios[i]);
+        struct arena arena = ARENA_ZERO;
+        struct env_spec spec;
+        const void *params;
+        struct err err = {0};
+        int rc;
+
+        config.observe = ENV_OBSERVE_ENTITIES;
+        rc = env_class_describe(env_class_find(config.id), &config, &arena, &params,
+                                &spec, &err);
+        if (strcmp(config.id, "simple_spread") == 0 ||
+            strcmp(config.id, "simple_tag") == 0)
+            ck_assert_int_eq(rc, 0);
+        else
+            ck_assert_int_eq(rc, ERR_UNSUPPORTED);
+        ck_assert_str_eq(err.key, rc == 0 ? "" : "env.observe");
+        arena_done(&arena);
+    }
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("particle_world");
@@ -882,6 +948,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_reference_seed_goes_on);
     tcase_add_test(tc, test_pcg64_halves);
     tcase_add_test(tc, test_success);
+    tcase_add_test(tc, test_entities);
+    tcase_add_test(tc, test_entities_are_of_some_worlds);
     tcase_add_loop_test(tc, test_instruction_sets_agree, 0, LOOP_CASES);
     tcase_add_loop_test(tc, test_part_of_the_copies, 0, LOOP_CASES);
     suite_add_tcase(s, tc);

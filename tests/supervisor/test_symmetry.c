@@ -25,6 +25,7 @@ struct setting {
     const char *id;
     const char *key, *value; /* of env.params; NULL: default params */
     size_t factors;          /* number of factors that have an effect */
+    enum env_observe observe;
 };
 
 static const struct setting settings[] = {
@@ -46,6 +47,8 @@ static const struct setting settings[] = {
     {"simple_world_comm", "forests", "3", 13},
     {"simple_world_comm", "forests", "0", 12},
     {"simple_world_comm", "obstacles", "3", 14},
+    {"simple_spread", NULL, NULL, 1, ENV_OBSERVE_ENTITIES}, /* the plane alone */
+    {"simple_tag", "good", "2", 1, ENV_OBSERVE_ENTITIES},
     {"simple_line", NULL, NULL, 2},
     {"collect_treasure", NULL, NULL, 1},
 };
@@ -74,6 +77,7 @@ static void open_pair(struct pair *p, const struct setting *s, int variant)
         .id = s->id,
         .rules = variant & 1 && s < &settings[FIRST_OF_MPE2_ALONE] ? ENV_RULES_OPENAI
                                                                    : ENV_RULES_MPE2,
+        .observe = s->observe,
         .actions = variant & 2 ? ENV_ACTIONS_CONTINUOUS : ENV_ACTIONS_DISCRETE,
         .params = s->key != NULL ? env_params(&p->params, s->key, s->value) : NULL};
     p->class = env_class_find(s->id);
