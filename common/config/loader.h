@@ -102,6 +102,10 @@ size_t config_expand_teams(const struct run_config *c, const char *const *set, s
 
 /* ---- teams.c ---- */
 
+/* For config_options.resized: removes the sections of agents that are none of these, and gives
+ * each one without a section that of the first of its team that has one. */
+void loader_resize_teams(const struct loader *l, struct yaml_node *agents,
+                         const char *const *names, size_t n);
 /* Checks that every key of the map `agents` is one of the n names or a team, and replaces
  * the sections of teams by sections of their members: the member's own, merged over the
  * team's. Does the same with the values for later steps. */

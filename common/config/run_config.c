@@ -388,6 +388,8 @@ static int names_from_env(const struct loader *l, struct yaml_node *agents,
 
     if (n >= 0) {
         *ret_n = (size_t)n;
+        if (l->options->resized)
+            loader_resize_teams(l, agents, *ret, *ret_n);
         return loader_expand_teams(l, agents, *ret, *ret_n);
     }
     if (why.code == ERR_INTERRUPTED)
@@ -524,8 +526,6 @@ static int check_schedules(const struct loader *l, const struct yaml_node *secti
                      "(env.id: none) there are no steps to follow");
 }
 
-/* An algorithm that gets its graph from a checkpoint needs to be told which. */
-static int check_source(const struct loader *l, const struct yaml_node *section,
 /* Checks what the table cannot express about a network of an agent. */
 static int check_network(const struct loader *l, const struct agent_config *a,
                          const char *name, const struct network_config *n)
@@ -563,6 +563,8 @@ static int check_networks(const struct loader *l, const struct agent_config *a)
     return rc < 0 ? rc : check_network(l, a, "critic", &a->critic);
 }
 
+/* An algorithm that gets its graph from a checkpoint needs to be told which. */
+static int check_source(const struct loader *l, const struct yaml_node *section,
                         struct agent_config *a)
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_CHECKPOINT);
@@ -649,9 +651,9 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     agent_config_resolve(a);
     rc = check_needs(l, section, a);
     if (rc == 0)
-        rc = check_device(l, section, a);
-    if (rc == 0)
         rc = check_networks(l, a);
+    if (rc == 0)
+        rc = check_device(l, section, a);
     if (rc == 0)
         rc = check_source(l, section, a);
     if (rc == 0)
@@ -715,11 +717,11 @@ static int load(struct loader *l)
         rc = check_run(l);
     if (rc == 0 && defaults != NULL)
         rc = agent_section_read(l, defaults, "defaults", &c->defaults);
-    if (rc == 0)
-        rc = read_agents(l);
     /* networks see entities, with or without a section that says how */
     if (c->env.observe == ENV_OBSERVE_ENTITIES)
         c->defaults.actor.has_entities = c->defaults.critic.has_entities = 1;
+    if (rc == 0)
+        rc = read_agents(l);
     if (rc == 0)
         rc = loader_check_experience(l);
     if (rc == 0) {

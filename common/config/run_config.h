@@ -344,6 +344,10 @@ struct config_options {
     int set_is_bare; /* messages name the values without "--set ": not from an option */
     config_env_names_fn env_names;
     void *env_ctx;
+    /* The file is a run's, but its environment, which `set` changes, may have other numbers of
+     * agents: sections of agents that it lacks are ignored, and an agent without a section has
+     * that of the first of its team. */
+    int resized;
     /* Asks a program what it is; NULL: only a description that a run keeps is found. Sets
      * a->program, and *ret, which lives as long as the process. */
     config_describe_fn describe;

@@ -113,3 +113,36 @@ int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
     }
     return 0;
 }
+
+/* The section of the agent or, if it has none, of the first of its team that has one; NULL:
+ * nobody has one. */
+static const struct yaml_node *section_like(const struct yaml_node *agents,
+                                            const char *name)
+{
+    const struct yaml_node *own = yaml_find(agents, name);
+
+    for (size_t i = 0; own == NULL && i < agents->n; i++)
+        if (is_of_team(agents->child[i]->key, name, agent_team_length(name)))
+            own = agents->child[i];
+    return own;
+}
+
+void loader_resize_teams(const struct loader *l, struct yaml_node *agents,
+                         const char *const *names, size_t n)
+{
+    struct yaml_node **sections = ARENA_ARRAY(&l->c->arena, struct yaml_node *, n);
+    size_t n_sections = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct yaml_node *like = section_like(agents, names[i]);
+        struct yaml_node *section;
+
+        if (like == NULL)
+            continue;
+        section = yaml_tree_copy(like, &l->c->arena);
+        section->key = arena_strdup(&l->c->arena, names[i]);
+        sections[n_sections++] = section;
+    }
+    agents->child = sections;
+    agents->n = n_sections;
+}

@@ -155,7 +155,9 @@
  *               central process has the settings of the first agent whose algorithm needs
  *               it, a ps those of its first member: each also gets that agent's changes.
  *   snapshot -> block bin
- *   restore     block? bin, values? {variable name: tensor}        (writing)
+ *   restore     block? bin, values? {variable name: tensor}, resized? bool (they are of a run
+ *               with other numbers of agents: those that have no place, by name or shape, are
+ *               left out, unless the policy depends on them)       (writing)
  *   ping     -> {}                 shutdown -> {} and the agent exits with 0
  *
  * Notifications agent -> supervisor: progress {} (a sign of life in a long request),

@@ -17,13 +17,15 @@ struct eval_options {
     const char *render;
     long long episodes, seed, copies, episode;
     int stochastic;
-    int trust; /* accept another user's directory */
+    struct cli_texts sets; /* of the environment */
+    int trust;             /* accept another user's directory */
 };
 
 struct report {
     const struct cli *cli;
     const struct eval_args *args;
     const char *run;
+    const struct cli_texts *sets;
     const char *file;   /* of the picture; NULL: none */
     struct err failure; /* why the picture could not be drawn */
 };
@@ -55,6 +57,13 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     json_put_str(&j, "run", p->run);
     json_put_u64(&j, "checkpoint_step", p->args->step);
     json_put_str(&j, "env", spec->id);
+    for (size_t i = 0; i < p->sets->n; i++) {
+        if (i == 0)
+            json_put_array(&j, "set");
+        json_str(&j, p->sets->text[i]);
+        if (i + 1 == p->sets->n)
+            json_close(&j);
+    }
     json_put_str(&j, "rules", recording_rules(&p->args->config->env, spec));
     json_put_str(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");
     json_put_u64(&j, "episodes", r->episodes);
@@ -91,6 +100,8 @@ static void print_text(const struct report *p, const struct env_spec *spec,
                  p->args->mode == ACT_GREEDY ? "greedy" : "stochastic", spec->id);
     if (rules != NULL)
         (void)printf(" (%s rules)", rules);
+    for (size_t i = 0; i < p->sets->n; i++)
+        (void)printf("%s%s", i == 0 ? " with " : ", ", PLAIN_NAME(p->sets->text[i]));
     (void)printf(", seed %llu\n", (unsigned long long)p->args->seed);
     (void)printf("  %-16s %10s %10s %10s\n", "agent", "return", "std", "se");
     for (size_t i = 0; i < spec->n_agents; i++)
@@ -142,6 +153,7 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
         {"checkpoint", .text = &o->checkpoint},
         {"copies", .number = &o->copies, 1, 65536},
         {"stochastic", .flag = &o->stochastic},
+        {"set", .texts = &o->sets},
         {"render", .text = &o->render},
         {"episode", .number = &o->episode, 0, EVALUATION_MAX_EPISODES - 1},
         {"trust", .flag = &o->trust},
@@ -149,6 +161,14 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
 
     if (!cli_parse(cli, argc, argv, own, ret_code))
         return 0;
+    for (size_t i = 0; i < o->sets.n; i++)
+        if (strncmp(o->sets.text[i], "env.", 4) != 0) {
+            *ret_code = cli_usage(cli,
+                                  "--set %.60s: expected a key of env, as "
+                                  "env.params.agents=5",
+                                  o->sets.text[i]);
+            return 0;
+        }
     if (o->episode > 0 && o->render == NULL)
         *ret_code = cli_usage(cli, "--episode is for --render FILE");
     else if (o->episode >= o->episodes)
@@ -159,18 +179,30 @@ static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
     return *ret_code == 0;
 }
 
+/* Agents that the run did not have get a policy of their team. */
+static int add_agents(struct weights *w, const struct run_config *c, int resized,
+                      struct err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; resized && i < c->n_agents && rc == 0; i++)
+        rc = weights_add(w, c->agents[i].name, err);
+    return rc;
+}
+
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                        const char *path, const struct run_config *config)
 {
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
     char *name = run_dir_name_of(path);
-    struct report report = {.cli = cli, .run = name, .file = o->render};
+    struct report report = {.cli = cli, .run = name, .sets = &o->sets, .file = o->render};
     struct eval_play play = {.path = path,
                              .run = {.config = config,
                                      .episodes = (uint64_t)o->episodes,
                                      .seed = (uint64_t)o->seed,
                                      .copies = (size_t)o->copies,
+                                     .resized = o->sets.n > 0,
                                      .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY},
                              .records = o->render != NULL,
                              .recording = {.number = (uint64_t)o->episode},
@@ -185,6 +217,8 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                           (void *)(uintptr_t)cli, &err) < 0)
         code =
             cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
+    else if (add_agents(play.weights, config, o->sets.n > 0, &err) < 0)
+        code = cli_fail(cli, CLI_NOT_THERE, &err);
     else if (eval_play(&play, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     else if (report.failure.code < 0)
@@ -206,6 +240,9 @@ static int run_eval(struct cli *cli, int argc, char **argv)
 
     if (!parse(cli, argc, argv, &o, &code))
         return code;
+    co.set = o.sets.text;
+    co.n_set = o.sets.n;
+    co.resized = o.sets.n > 0;
     if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     file = xasprintf("%s/config.yaml", path);
@@ -232,6 +269,9 @@ const struct command cmd_eval = {
             "  --checkpoint STEP  instead of the newest\n"
             "  --copies N       played side by side; the result does not depend on it\n"
             "  --stochastic     sample from the policies instead\n"
+            "  --set env.KEY=VALUE  in another environment: env.params.agents=5 gives\n"
+            "                   further agents the policy of their team (env.observe:\n"
+            "                   entities)\n"
             "  --render FILE    draw an episode: .gif moves, .svg is one page, .jsonl is "
             "data\n"
             "  --episode K      which one is drawn (0)\n"

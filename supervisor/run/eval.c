@@ -55,8 +55,8 @@ static int start_agents(struct eval *e, struct err *err)
     args.n = e->specs.n;
     rc = ask_open(&e->ask, &args, err);
     if (rc == 0)
-        rc = restore_start(&e->restore, ask_agents(e->ask), values_of, on_restored, e,
-                           err);
+        rc = restore_start(&e->restore, ask_agents(e->ask), values_of, e->args->resized,
+                           on_restored, e, err);
     return rc < 0 ? rc : ask_wait(e->ask, err);
 }
 

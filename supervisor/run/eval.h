@@ -21,8 +21,10 @@ struct eval_args {                   /* all borrowed for the call */
     const struct run_config *config; /* the run's, resolved */
     const struct policies *policies; /* NULL: no agent is frozen */
     const struct binaries *binaries;
-    const struct weights *weights; /* of a checkpoint of the run */
-    uint64_t step;                 /* of that checkpoint */
+    /* Of a checkpoint of the run, with every agent (weights_add). */
+    const struct weights *weights;
+    int resized;   /* the environment may have other numbers of agents than the run's */
+    uint64_t step; /* of that checkpoint */
     uint64_t episodes, seed;
     size_t copies; /* of the environment; 0: as many as the configuration has */
     enum act_mode mode;

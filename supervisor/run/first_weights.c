@@ -185,7 +185,8 @@ static int try_weights(struct first *x, const struct agent_spec *specs, int fd,
     int rc = ask_open(&x->ask, &args, err);
 
     if (rc == 0)
-        rc = restore_start(&restore, ask_agents(x->ask), values_of, on_restored, x, err);
+        rc = restore_start(&restore, ask_agents(x->ask), values_of, 0, on_restored, x,
+                           err);
     if (rc == 0)
         rc = ask_wait(x->ask, err);
     ask_close(x->ask);

@@ -169,28 +169,10 @@ static int find_graph(struct kept *k, const struct agent_config *a, struct err *
     return rc;
 }
 
-/* A program's variables are named after its agent: those of another agent get this one's
- * name. */
-static void rename_values(struct checkpoint_values *v, const char *prefix,
-                          const char *own)
-{
-    char *owner = policy_agent_of(prefix);
-    const size_t len = strlen(owner);
-
-    for (size_t i = 0; i < v->n && strcmp(owner, own) != 0; i++) {
-        char *name = v->names[i];
-
-        if (strncmp(name, owner, len) != 0 || name[len] != '/')
-            continue;
-        v->names[i] = xasprintf("%s%s", own, name + len);
-        free(name);
-    }
-    free(owner);
-}
-
 static int find(struct kept *k, const struct agent_config *a, const struct run_config *c,
                 const struct policy_search *q, struct err *err)
 {
+    char *owner;
     int rc = 0;
 
     if (a->policy.from != NULL)
@@ -205,8 +187,10 @@ static int find(struct kept *k, const struct agent_config *a, const struct run_c
         return find_graph(k, a, err);
     rc = checkpoint_load_from(&k->values, k->prefix, err);
     k->has_values = rc == 0;
+    owner = policy_agent_of(k->prefix);
     if (rc == 0)
-        rename_values(&k->values, k->prefix, a->name);
+        checkpoint_values_rename(&k->values, owner, a->name);
+    free(owner);
     return rc;
 }
 

@@ -19,12 +19,14 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 }
 
 static int send_values(struct restore *r, struct agent_table *agents, size_t agent,
-                       const struct checkpoint_values *v, struct err *err)
+                       const struct checkpoint_values *v, int resized, struct err *err)
 {
     struct msg_out *o = agent_request_begin(agents, agent, "restore", 1);
     int rc;
 
-    msg_map(o, 1);
+    msg_map(o, 1u + (resized != 0));
+    if (resized)
+        msg_put_bool(o, "resized", 1);
     msg_key(o, "values");
     msg_map(o, v->n);
     for (size_t i = 0; i < v->n; i++) {
@@ -39,8 +41,8 @@ static int send_values(struct restore *r, struct agent_table *agents, size_t age
 
 /* Responses arrive through the loop, so on_done is never called before this returns. */
 int restore_start(struct restore **ret, struct agent_table *agents,
-                  restore_values_fn values_of, void (*on_done)(void *ctx), void *ctx,
-                  struct err *err)
+                  restore_values_fn values_of, int resized, void (*on_done)(void *ctx),
+                  void *ctx, struct err *err)
 {
     struct restore *r = xcalloc(1, sizeof(*r));
     int rc = 0;
@@ -55,7 +57,7 @@ int restore_start(struct restore **ret, struct agent_table *agents,
         agent_table_info(agents, i, &info);
         rc = values_of(ctx, i, info.name, &values, err);
         if (rc == 0 && values != NULL)
-            rc = send_values(r, agents, i, values, err);
+            rc = send_values(r, agents, i, values, resized, err);
     }
     if (rc == 0 && r->outstanding == 0)
         on_done(ctx);

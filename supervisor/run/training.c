@@ -224,8 +224,8 @@ static void on_graphs(void *ctx)
 
     if (life_state_is_ending(t->state))
         return;
-    if (restore_start(&t->restore, t->agents, first_values_of, start_rollout, t, &err) <
-        0)
+    if (restore_start(&t->restore, t->agents, first_values_of, 0, start_rollout, t,
+                      &err) < 0)
         training_fail(t, &err);
 }
 

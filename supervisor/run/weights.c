@@ -1,5 +1,6 @@
 #include "supervisor/run/weights.h"
 
+#include "common/config/team_name.h"
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -45,6 +46,15 @@ static void on_skipped(void *ctx, const char *line)
         c->on_skipped(c->ctx, line);
 }
 
+/* Takes the values. */
+static void add(struct weights *w, const char *agent, struct checkpoint_values values)
+{
+    w->agents = xreallocarray(w->agents, w->n + 1, sizeof(*w->agents));
+    w->values = xreallocarray(w->values, w->n + 1, sizeof(*w->values));
+    w->agents[w->n] = xstrdup(agent);
+    w->values[w->n++] = values;
+}
+
 static int read_agent(struct weights *w, const char *agent, struct err *err)
 {
     struct checkpoint_values values;
@@ -52,10 +62,7 @@ static int read_agent(struct weights *w, const char *agent, struct err *err)
 
     if (rc < 0)
         return err_wrap(err, "checkpoint %" PRIu64 ": %s", w->step, agent), rc;
-    w->agents = xreallocarray(w->agents, w->n + 1, sizeof(*w->agents));
-    w->values = xreallocarray(w->values, w->n + 1, sizeof(*w->values));
-    w->agents[w->n] = xstrdup(agent);
-    w->values[w->n++] = values;
+    add(w, agent, values);
     return 0;
 }
 
@@ -167,14 +174,55 @@ uint64_t weights_step(const struct weights *w)
     return w->step;
 }
 
+static size_t find(const struct weights *w, const char *agent)
+{
+    size_t i = 0;
+
+    while (i < w->n && strcmp(w->agents[i], agent) != 0)
+        i++;
+    return i;
+}
+
+static int is_lower(const char *a, const char *b)
+{
+    return strlen(a) != strlen(b) ? strlen(a) < strlen(b) : strcmp(a, b) < 0;
+}
+
+int weights_add(struct weights *w, const char *agent, struct err *err)
+{
+    const size_t team = agent_team_length(agent);
+    struct checkpoint_values values;
+    size_t like = w->n;
+    int rc;
+
+    if (find(w, agent) < w->n)
+        return 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (agent_team_length(w->agents[i]) == team &&
+            strncmp(w->agents[i], agent, team) == 0 &&
+            (like == w->n || is_lower(w->agents[i], w->agents[like])))
+            like = i;
+    if (like == w->n)
+        return err_set(err, ERR_NOT_FOUND,
+                       "checkpoint %" PRIu64 " has no agent %s, and no other of its team",
+                       w->step, agent);
+    rc = checkpoint_values_copy(&values, &w->values[like], err);
+    if (rc < 0)
+        return rc;
+    checkpoint_values_rename(&values, w->agents[like], agent);
+    add(w, agent, values);
+    return 0;
+}
+
 int weights_of(const struct weights *w, const char *agent,
                const struct checkpoint_values **ret, struct err *err)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if (strcmp(w->agents[i], agent) == 0) {
-            *ret = &w->values[i];
-            return 0;
-        }
+    const size_t i = find(w, agent);
+
+    if (i < w->n) {
+        *ret = &w->values[i];
+        return 0;
+    }
     return err_set(err, ERR_NOT_FOUND, "checkpoint %" PRIu64 " has no agent %s", w->step,
                    agent);
 }

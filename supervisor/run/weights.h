@@ -29,6 +29,9 @@ void weights_free(struct weights *w); /* NULL is fine */
 
 const char *weights_dir(const struct weights *w); /* the run's checkpoints/ */
 uint64_t weights_step(const struct weights *w);
+/* Adds an agent that the checkpoint lacks, with the values of the one of its team with the lowest
+ * number; does nothing if it has that agent. ERR_NOT_FOUND: nobody is of that team. */
+int weights_add(struct weights *w, const char *agent, struct err *err);
 /* ERR_NOT_FOUND: the checkpoint has no such agent. *ret is borrowed. */
 int weights_of(const struct weights *w, const char *agent,
                const struct checkpoint_values **ret, struct err *err);

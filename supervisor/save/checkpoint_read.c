@@ -290,6 +290,39 @@ int checkpoint_load_from(struct checkpoint_values *ret, const char *prefix,
     return rc;
 }
 
+void checkpoint_values_rename(struct checkpoint_values *v, const char *from,
+                              const char *to)
+{
+    const size_t len = strlen(from);
+
+    for (size_t i = 0; i < v->n && strcmp(from, to) != 0; i++) {
+        char *name = v->names[i];
+
+        if (strncmp(name, from, len) != 0 || name[len] != '/')
+            continue;
+        v->names[i] = xasprintf("%s%s", to, name + len);
+        free(name);
+    }
+}
+
+int checkpoint_values_copy(struct checkpoint_values *ret,
+                           const struct checkpoint_values *from, struct err *err)
+{
+    struct checkpoint_values v = {.names = xcalloc(from->n + 1, sizeof(*v.names)),
+                                  .tensors = xcalloc(from->n + 1, sizeof(*v.tensors))};
+    int rc = 0;
+
+    for (; v.n < from->n && rc == 0; v.n++) {
+        v.names[v.n] = xstrdup(from->names[v.n]);
+        rc = tensor_copy(&v.tensors[v.n], &from->tensors[v.n], err);
+    }
+    if (rc < 0)
+        checkpoint_values_done(&v);
+    else
+        *ret = v;
+    return rc;
+}
+
 void checkpoint_values_done(struct checkpoint_values *v)
 {
     for (size_t i = 0; i < v->n; i++) {

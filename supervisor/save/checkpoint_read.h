@@ -33,6 +33,13 @@ int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t ste
 /* The same for the prefix of a bundle. */
 int checkpoint_load_from(struct checkpoint_values *ret, const char *prefix,
                          struct err *err);
+/* Variables are named after their agent, agent_0/p_func/w: gives those of agent `from` the name
+ * of `to`. */
+void checkpoint_values_rename(struct checkpoint_values *v, const char *from,
+                              const char *to);
+/* ret owns all its data. ERR_NOMEM. */
+int checkpoint_values_copy(struct checkpoint_values *ret,
+                           const struct checkpoint_values *from, struct err *err);
 void checkpoint_values_done(struct checkpoint_values *v);
 
 /* One agent's block, combined from its bundle and its section of run.state. */

@@ -1462,6 +1462,32 @@ START_TEST(short_forms_are_moved_to_their_place)
 }
 END_TEST
 
+/* Of a run's file, for an environment with other numbers of agents. */
+START_TEST(resized_teams_have_the_first_members_section)
+{
+    static const char text[] = "env: {id: simple_spread}\ndefaults: {algorithm: iql}\n"
+                               "agents: {agent_0: {discount: 0.5}, agent_1: {discount: "
+                               "0.25}, agent_2: {}}\n";
+    const char *const set[] = {"env.params={agents: 4}", "env.params={agents: 1}"};
+    struct config_options options = {
+        .set = set, .n_set = 1, .env_names = three_agents, .resized = 1};
+    struct run_config c;
+
+    ck_assert_msg(parse_with(&c, text, &options) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.n_agents, 4);
+    for (size_t i = 0; i < c.n_agents; i++)
+        ck_assert_double_eq(c.agents[i].discount, i == 1 ? 0.25 : i == 2 ? 0.95 : 0.5);
+    ck_assert_str_eq(c.agents[3].name, "agent_3");
+    run_config_done(&c);
+    options.set = set + 1;
+    ck_assert_msg(parse_with(&c, text, &options) == 0, "%s", err.msg);
+    ck_assert_uint_eq(c.n_agents, 1);
+    run_config_done(&c);
+    options.resized = 0;
+    ck_assert_int_eq(parse_with(&c, text, &options), ERR_CONFIG);
+}
+END_TEST
+
 /* A later file or option overrides either form by either form. */
 START_TEST(short_forms_override_long_ones)
 {
@@ -1607,6 +1633,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, values_are_set_on_the_command_line);
     tcase_add_loop_test(tc, wrong_settings_name_their_option, 0, 4);
     tcase_add_test(tc, short_forms_are_moved_to_their_place);
+    tcase_add_test(tc, resized_teams_have_the_first_members_section);
     tcase_add_test(tc, short_forms_override_long_ones);
     tcase_add_test(tc, wrong_short_forms_name_their_line);
     tcase_add_test(tc, files_that_cannot_be_read_are_told);

@@ -1,0 +1,92 @@
+"""Policies that see entities: deaths, a resume and a fork change no byte, and they play in teams
+of another size than they were trained in."""
+import json
+import re
+
+import harness
+from test_exactness import outcome
+
+CONFIG = """
+env: {{{env}, observe: entities, copies: 8}}
+run: {{env_steps: {steps}, seed: 4}}
+experience: {{{experience}}}
+checkpoint: {{every_env_steps: 528, max_to_keep: none}}
+log: {{every_env_steps: 264}}
+defaults:
+  algorithm: {algorithm}
+  actor: {{hidden: [16], entities: {{units: [8], {actor}}}}}
+  critic: {{hidden: [16], entities: {{units: [8], {critic}}}}}
+  restart: {{max_restarts: 1000000, delay: 0s}}
+  {more}
+"""
+SPREAD = "id: simple_spread, reward: team_mean"
+WINDOW, DRAWN = "update_every: 264", "update_every: 264, batch_size: 16, warmup: 264"
+# (algorithm, environment, experience, actor, critic, other keys)
+CASES = {
+    "shared": ("mappo", SPREAD, WINDOW, "pool: attention, heads: 2", "pool: max",
+               "share: team\n  settings: {symmetry: env, epochs: 2}"),
+    "tag": ("maddpg", "id: simple_tag", DRAWN, "pool: max", "pool: mean", ""),
+    "values": ("qmix", "id: foraging, reward: team_mean, max_steps: 20", DRAWN, "pool: mean",
+               "pool: attention", ""),
+}
+
+
+def config(w, name, steps):
+    algorithm, env, experience, actor, critic, more = CASES[name]
+    return w.write(f"{name}.yaml", CONFIG.format(
+        algorithm=algorithm, env=env, experience=experience, actor=actor, critic=critic, more=more,
+        steps=steps))
+
+
+def returns(w, run, *args):
+    out, _ = w.brood("eval", run, "--episodes", "8", "--json", *args)
+    return json.loads(out.splitlines()[-1])["return_mean"]
+
+
+def test_deaths_change_nothing(w):
+    file = config(w, "shared", 2112)
+    w.brood("run", file, "--name", "calm")
+    p = w.start("run", file, "--name", "killed")
+    harness.wait_until("its rows", lambda: harness.checkpoints(w.run_dir("killed")))
+    w.kill_agents(p, "killed")
+    assert p.wait() == 0, p.log.read_text()
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("killed")))
+    w.brood("fork", "calm@1056", "--name", "fork")
+    w.brood("resume", "fork")
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("fork")))
+
+
+def test_teams_of_another_size(w):
+    """In larger and smaller ones, whatever the critic sees; agents that the run did not have act
+    as the first of their team."""
+    for name, size, n, others in (("shared", "agents", 3, (2, 5)), ("tag", "adversaries", 3, (4,)),
+                                  ("values", "players", 2, (3,))):
+        w.brood("run", config(w, name, 528), "--name", name)
+        was = returns(w, name)
+        assert returns(w, name, "--set", f"env.params.{size}={n}") == was, name
+        for other in others:
+            are = returns(w, name, "--set", f"env.params.{size}={other}")
+            assert len(are) == len(was) + other - n, (name, are)
+            assert name == "values" or set(are.values()).isdisjoint(was.values()), (was, are)
+
+
+def test_what_cannot_be_is_refused(w):
+    text = config(w, "shared", 264).read_text().replace(", observe: entities", "")
+    vector = w.write("vector.yaml", re.sub(", entities: {.*", "}", text))
+    w.brood("run", vector, "--name", "vector")
+    for args, code, text in (
+            (("--set", "env.params.agents=5"), 1, "for one number of agents"),
+            (("--set", "run.seed=3"), 2, "expected a key of env"),
+            (("--set", "env.id=simple_tag"), 3, "has no agent adversary_0, and no other of its")):
+        _, err = w.brood("eval", "vector", *args, code=code)
+        assert text in err and err.count("\n") == 1, err
+    for setting, text in (("env.id=simple_push", "does not show entities"),
+                          ("defaults.settings.normalize_observations=running", "as they are")):
+        _, err = w.brood("check", config(w, "shared", 264), "--set", setting, code=2)
+        assert text in err, err
+    _, err = w.brood("check", config(w, "tag", 264), "--set", "defaults.algorithm=heuristic", code=2)
+    assert "not what simple_tag shows" in err, err
+
+
+if __name__ == "__main__":
+    harness.main()
