@@ -44,6 +44,7 @@ struct space { /* of one agent */
     char name[AGENT_NAME_MAX];
     char team[AGENT_NAME_MAX];
     int64_t obs;   /* O */
+    int64_t stack; /* observations in it, the newest last (env.stack); 0: 1 */
     int obs_is_u8; /* in messages and in the log; algorithms get them as floats, 0 to 255 */
     /* height, width, channels, if the observation is an image; else 0 */
     int64_t image[3];

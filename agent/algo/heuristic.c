@@ -1,6 +1,6 @@
 /* Hand-written rules, one table row per environment: a baseline for learned teams.
  *
- * The rules see the agent's observation only (supervisor/env/simple_*.c document its
+ * The rules see the agent's newest observation only (supervisor/env/simple_*.c document its
  * elements) and return an action of the agent's space. An agent moves with full thrust
  * along the axis on which it is farther from its goal, counting the distance that it will
  * still drift.
@@ -26,7 +26,8 @@ struct heuristic {
     const struct rules *rules;
     const struct space *agents;
     size_t n_agents, self;
-    int openai; /* moves 1 to 4 are right, left, up, down; mpe2: left, right, ... */
+    int64_t width; /* of an observation: of a stack, the newest */
+    int openai;    /* moves 1 to 4 are right, left, up, down; mpe2: left, right, ... */
     size_t n_landmarks; /* from the width of the observation */
     size_t first_prey;  /* simple_tag: the adversaries hunt, the good agents flee */
 };
@@ -172,7 +173,7 @@ static void go_where_told(const struct heuristic *h, const float *obs, const flo
 
 static void listener_decide(const struct heuristic *h, const float *obs, float *action)
 {
-    if (h->agents[h->self].obs == COLOURS)
+    if (h->width == COLOURS)
         action[choice_best(obs, COLOURS)] = 1.0f;
     else
         go_where_told(h, obs, obs + 8, COLOURS, action);
@@ -291,6 +292,7 @@ static int heuristic_open(void **ret, const struct algo_args *a, struct err *err
                           .agents = a->agents,
                           .n_agents = a->n_agents,
                           .self = a->self,
+                          .width = self->obs / (self->stack > 1 ? self->stack : 1),
                           .openai = a->rules == ENV_RULES_OPENAI};
     int64_t n;
 
@@ -300,12 +302,12 @@ static int heuristic_open(void **ret, const struct algo_args *a, struct err *err
     while (h.first_prey < a->n_agents &&
            strcmp(a->agents[h.first_prey].team, a->agents[0].team) == 0)
         h.first_prey++;
-    n = h.rules->landmarks(&h, self->obs);
+    n = h.rules->landmarks(&h, h.width);
     if (n < 0 || self->entities[0] > 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s observes %lld numbers, not what %s "
                           "shows",
-                          self->name, (long long)self->obs, a->env);
+                          self->name, (long long)h.width, a->env);
     h.n_landmarks = (size_t)n;
     *ret = xcalloc(1, sizeof(h));
     memcpy(*ret, &h, sizeof(h));
@@ -321,7 +323,7 @@ static int heuristic_decide(void *policy, const struct space *self, struct sessi
 
     memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
     for (size_t i = 0; i < args->n_copies; i++)
-        h->rules->decide(h, args->obs + i * (size_t)self->obs,
+        h->rules->decide(h, args->obs + (int64_t)(i + 1) * self->obs - h->width,
                          actions + i * (size_t)self->width);
     return 0;
 }

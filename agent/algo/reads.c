@@ -75,11 +75,13 @@ static int find_one(const struct read *read, const struct store_layout *l,
         return err_set(err, ERR_NOT_FOUND, "the experience log has no column %s", name);
     if (read->is_mask || l->columns[c].dtype == DT_UINT8)
         dtype = DT_UINT8;
-    if (l->columns[c].dtype != dtype || l->columns[c].elements != read->elements)
-        return err_set(
-            err, ERR_SHAPE, "experience column %s is %s (%u), %s (%lld) expected", name,
-            dtype_name((enum dtype)l->columns[c].dtype), l->columns[c].elements,
-            dtype_name(dtype), (long long)read->elements);
+    if (l->columns[c].dtype != dtype ||
+        store_column_width(&l->columns[c]) != read->elements)
+        return err_set(err, ERR_SHAPE,
+                       "experience column %s is %s (%u), %s (%lld) expected", name,
+                       dtype_name((enum dtype)l->columns[c].dtype),
+                       store_column_width(&l->columns[c]), dtype_name(dtype),
+                       (long long)read->elements);
     *read->place = c;
     return 0;
 }

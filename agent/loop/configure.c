@@ -108,6 +108,7 @@ static int parse_entities(const msgpack_object *map, struct space *ret, struct e
 
 static int parse_agent(const msgpack_object *map, struct space *ret, struct err *err)
 {
+    uint64_t stack = 0;
     int rc;
 
     if (map->type != MSGPACK_OBJECT_MAP)
@@ -115,6 +116,7 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
     if ((rc = msg_get_str(map, "name", ret->name, sizeof(ret->name), err)) < 0 ||
         (rc = msg_get_str(map, "team", ret->team, sizeof(ret->team), err)) < 0 ||
         (rc = parse_width(map, "obs", &ret->obs, err)) < 0 ||
+        (rc = msg_get_u64(map, "stack", ENV_MAX_STACK, &stack, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
         (rc = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
         (rc = parse_entities(map, ret, err)) < 0 ||
@@ -122,6 +124,9 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
         (rc = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
         (rc = parse_space(map, ret, err)) < 0)
         return rc;
+    ret->stack = (int64_t)stack;
+    if (ret->stack > 1 && ret->obs % ret->stack != 0)
+        return err_set(err, ERR_PROTOCOL, "obs: a multiple of stack expected");
     return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
 }
 

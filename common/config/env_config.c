@@ -188,11 +188,29 @@ int env_config_take_place(struct env_config *e, const struct env_config *from,
 
 /* ---- the section ---- */
 
+/* Without an environment there is nothing to stack or to clip. */
+static int check_seen(const struct run_config *c, const struct yaml_node *env,
+                      struct err *err)
+{
+    const char *key = c->env.stack > 1               ? "stack"
+                      : c->env.clip_observations > 0 ? "clip_observations"
+                      : c->env.clip_rewards > 0      ? "clip_rewards"
+                                                     : NULL;
+    char path[64];
+
+    if (key == NULL || strcmp(c->env.id, "none") != 0)
+        return 0;
+    (void)snprintf(path, sizeof(path), "env.%s", key);
+    return yaml_fail(yaml_find(env, key), path, err, "is for runs with an environment");
+}
+
 int env_config_check(const struct run_config *c, const struct yaml_node *env,
                      struct err *err)
 {
     int rc = check_keys(c, env, err);
 
+    if (rc == 0)
+        rc = check_seen(c, env, err);
     if (rc == 0 && env_config_is_external(&c->env) &&
         yaml_find(yaml_find(env, "restart"), "on_give_up") != NULL)
         rc = check_restart(c, env, err);
@@ -221,5 +239,7 @@ int env_config_complete(struct run_config *c, const struct yaml_node *root,
                          "found '%s', but env.%s is not given", c->env.id, c->env.id);
     if (rc == 0 && yaml_find(env, "max_steps") == NULL)
         c->env.max_steps = usual_max_steps(&c->env);
+    if (rc == 0)
+        rc = check_seen(c, env, err);
     return rc < 0 ? rc : check_keys(c, env, err);
 }

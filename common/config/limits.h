@@ -1,5 +1,5 @@
-/* limits.h - the largest numbers of agents, environment processes and parameters of a
- * plugin, and the length of agents' names. */
+/* limits.h - the largest numbers of agents, environment processes, parameters of a plugin and
+ * observations of env.stack, and the length of agents' names. */
 #ifndef COMMON_CONFIG_LIMITS_H
 #define COMMON_CONFIG_LIMITS_H
 
@@ -7,5 +7,6 @@
 #define ENV_MAX_PROCESSES 1024
 #define AGENT_NAME_MAX    64 /* bytes, with the terminator; [A-Za-z0-9_.-] */
 #define PLUGIN_MAX_PARAMS 256
+#define ENV_MAX_STACK     64
 
 #endif

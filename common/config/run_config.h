@@ -179,6 +179,9 @@ struct env_config {
     enum env_reward reward;
     int64_t copies;
     int64_t max_steps; /* of an episode; 0: only the environment's own limit */
+    int64_t stack;     /* observations that agents see side by side */
+    /* Bounds of the numbers of observations, and of rewards as learners see them; 0: none */
+    double clip_observations, clip_rewards;
     const struct yaml_node *params; /* a map that the environment reads; NULL: none */
     const char *metrics; /* names of numbers to record, with blanks; NULL: none */
     /* An external environment, which runs in processes of its own, has either `command`,

@@ -1,5 +1,6 @@
 #include "common/store/layout.h"
 
+#include "common/config/limits.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
@@ -79,6 +80,47 @@ int store_layout_add(struct store_layout *l, const char *name, enum dtype dtype,
     return append(l, name, dtype, elements, err);
 }
 
+void store_layout_stack(struct store_layout *l, int column, uint32_t stack, uint32_t back,
+                        uint32_t together)
+{
+    struct store_column *c = &l->columns[column];
+
+    c->stack = stack;
+    c->back = back;
+    c->together = together;
+}
+
+int store_layout_earlier(const struct store_layout *l, int column)
+{
+    char agent[STORE_COLUMN_NAME_MAX];
+    char *slash;
+
+    memcpy(agent, l->columns[column].name, sizeof(agent));
+    slash = strrchr(agent, '/');
+    if (slash == NULL ||
+        (strcmp(slash + 1, "obs") != 0 && strcmp(slash + 1, "next_obs") != 0))
+        return ERR_NOT_FOUND;
+    *slash = '\0';
+    return store_layout_find(l, agent, "obs");
+}
+
+/* Whether all that a stacked column needs is there. */
+static int check_stack(const struct store_layout *l, int column)
+{
+    const struct store_column *c = &l->columns[column];
+    const int earlier = store_layout_earlier(l, column);
+    const int first = store_layout_find(l, NULL, "first");
+
+    if (c->stack == 0)
+        return c->back == 0 && c->together == 0;
+    return c->stack > 1 && c->stack <= ENV_MAX_STACK && c->back > 0 && c->together > 0 &&
+           c->elements % c->together == 0 && earlier >= 0 &&
+           l->columns[earlier].dtype == c->dtype &&
+           l->columns[earlier].elements == c->elements && first >= 0 &&
+           l->columns[first].dtype == DT_FLOAT &&
+           (c->dtype == DT_FLOAT || c->dtype == DT_UINT8);
+}
+
 int store_layout_find(const struct store_layout *l, const char *agent, const char *name)
 {
     if (agent == NULL)
@@ -134,12 +176,17 @@ static int decode_columns(struct store_layout *l, const struct store_header *hea
         if (c.name[STORE_COLUMN_NAME_MAX - 1] != '\0' || c.dtype > INT32_MAX)
             return err_set(err, ERR_FORMAT, "column %u is damaged", i);
         rc = append(l, c.name, (enum dtype)c.dtype, c.elements, err);
+        if (rc >= 0)
+            store_layout_stack(l, rc, c.stack, c.back, c.together);
         if (rc < 0 || memcmp(&l->columns[i], &c, sizeof(c)) != 0)
             return err_set(err, ERR_FORMAT,
                            "column %u: invalid name, type, size or offset", i);
     }
     if (l->row_bytes != head->row_bytes || store_layout_hash(l) != head->layout_hash)
         return err_set(err, ERR_FORMAT, "the columns do not fit their hash");
+    for (uint32_t i = 0; i < l->n_columns; i++)
+        if (!check_stack(l, (int)i))
+            return err_set(err, ERR_FORMAT, "column %u cannot be stacked so", i);
     return 0;
 }
 

@@ -25,6 +25,8 @@
 struct store_view {
     struct store_layout layout;
     uint8_t *is_shown; /* [n_columns]; NULL: all are */
+    int *earlier;      /* [n_columns] of stacked columns: store_layout_earlier */
+    uint64_t first;    /* offset of the column `first`, if columns are stacked */
     int fd;
     const uint8_t *map;
     uint64_t map_bytes;
@@ -78,6 +80,20 @@ static int refresh_rows(struct store_view *v, struct err *err)
     return 0;
 }
 
+/* Finds what stacked columns need. */
+static void find_earlier(struct store_view *v)
+{
+    const struct store_layout *l = &v->layout;
+
+    v->earlier = xcalloc(l->n_columns, sizeof(*v->earlier));
+    for (uint32_t c = 0; c < l->n_columns; c++) {
+        if (l->columns[c].stack == 0)
+            continue;
+        v->earlier[c] = store_layout_earlier(l, (int)c);
+        v->first = l->columns[store_layout_find(l, NULL, "first")].offset;
+    }
+}
+
 static int open_mapped(struct store_view *v, int fd, struct err *err)
 {
     uint64_t bytes = 0;
@@ -96,7 +112,10 @@ static int open_mapped(struct store_view *v, int fd, struct err *err)
     rc = reserve(v, bytes, err);
     if (rc == 0)
         rc = store_layout_decode(v->map, &v->layout, err);
-    return rc < 0 ? rc : refresh_rows(v, err);
+    if (rc < 0)
+        return rc;
+    find_earlier(v);
+    return refresh_rows(v, err);
 }
 
 int store_view_open(struct store_view **ret, int fd, struct err *err)
@@ -123,6 +142,7 @@ void store_view_close(struct store_view *v)
         (void)close(v->fd);
     store_layout_done(&v->layout);
     free(v->is_shown);
+    free(v->earlier);
     free(v);
 }
 
@@ -248,19 +268,83 @@ static const struct store_column *column_at(const struct store_view *v, int colu
                      v->layout.columns[column].dtype == DT_UINT8 ? DT_UINT8 : DT_FLOAT);
 }
 
+/* ---- stacked columns ---- */
+
+static const uint8_t *row_at(const struct store_view *v, uint64_t row)
+{
+    return v->map + STORE_HEADER_BYTES + row * v->layout.row_bytes;
+}
+
+/* Puts one observation at place k of a stack. */
+static void put_observation(const struct store_column *c, const uint8_t *from, uint32_t k,
+                            float *dst)
+{
+    const size_t step = (size_t)c->together * c->stack;
+    const size_t bytes = c->together * dtype_size((enum dtype)c->dtype);
+
+    dst += (size_t)k * c->together;
+    for (uint32_t i = 0; i < c->elements; i += c->together, dst += step, from += bytes) {
+        if (c->dtype == DT_UINT8)
+            copy_bytes_to_floats(dst, from, c->together);
+        else
+            copy_short(dst, from, bytes);
+    }
+}
+
+/* Returns whether there is an earlier row of the same episode; if so, *row becomes it. */
+static int step_back(const struct store_view *v, const struct store_column *c,
+                     uint64_t *row)
+{
+    float first;
+
+    memcpy(&first, row_at(v, *row) + v->first, sizeof(first));
+    if (first != 0 || *row < c->back)
+        return 0;
+    *row -= c->back;
+    return 1;
+}
+
+static void gather_stack(const struct store_view *v, int column, uint64_t row, float *dst)
+{
+    const struct store_column *c = &v->layout.columns[column];
+    const struct store_column *earlier = &v->layout.columns[v->earlier[column]];
+    uint32_t k = c->stack;
+
+    put_observation(c, row_at(v, row) + c->offset, --k, dst);
+    if (c != earlier) /* next_obs: before it comes the row's own obs */
+        put_observation(c, row_at(v, row) + earlier->offset, --k, dst);
+    while (k > 0) {
+        (void)step_back(v, c, &row);
+        put_observation(c, row_at(v, row) + earlier->offset, --k, dst);
+    }
+}
+
+static void gather_stacks(const struct store_view *v, int column, const uint64_t *rows,
+                          size_t n, float *dst, size_t stride)
+{
+    const size_t width = store_column_width(&v->layout.columns[column]);
+
+    for (size_t i = 0; i < n; i++, dst += stride) {
+        if (rows[i] != ROW_NONE)
+            gather_stack(v, column, rows[i], dst);
+        else
+            memset(dst, 0, width * sizeof(float));
+    }
+}
+
 /* Returns how many of the columns, from the first on, are contiguous in a row and of one
- * type. */
+ * type. A stacked one is gathered alone. */
 static size_t adjacent_columns(const struct store_view *v, const int *columns, size_t n,
                                size_t *ret_elements)
 {
     const struct store_column *first = column_at(v, columns[0]);
     size_t k = 1;
 
-    *ret_elements = first->elements;
-    for (; k < n; k++) {
+    *ret_elements = store_column_width(first);
+    for (; k < n && first->stack == 0; k++) {
         const struct store_column *c = column_at(v, columns[k]);
 
-        if (c->dtype != first->dtype ||
+        if (c->dtype != first->dtype || c->stack > 0 ||
             c->offset !=
                 first->offset + *ret_elements * dtype_size((enum dtype)first->dtype))
             break;
@@ -278,7 +362,9 @@ void store_view_gather_joined(const struct store_view *v, const int *columns,
         const uint8_t *base = v->map + STORE_HEADER_BYTES + first->offset;
         size_t elements, k = adjacent_columns(v, columns, n_columns, &elements);
 
-        if (first->dtype == DT_UINT8)
+        if (first->stack > 0)
+            gather_stacks(v, columns[0], rows, n, dst, dst_stride);
+        else if (first->dtype == DT_UINT8)
             gather_u8(base, v->layout.row_bytes, rows, n, elements, dst, dst_stride);
         else if (elements == 1) /* rewards, flags: the copy compiles to a single move */
             gather(base, v->layout.row_bytes, rows, n, 1, dst, dst_stride);
@@ -302,6 +388,7 @@ void store_view_gather_bytes(const struct store_view *v, int column, const uint6
     const struct store_column *c = column_of(v, column, DT_UINT8);
     const uint8_t *base = v->map + STORE_HEADER_BYTES + c->offset;
 
+    CHECK(c->stack == 0, "column %s is stacked", c->name);
     for (size_t i = 0; i < n; i++)
         if (rows[i] != ROW_NONE)
             copy_short(dst + i * c->elements, base + rows[i] * v->layout.row_bytes,

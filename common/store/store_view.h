@@ -36,17 +36,19 @@ void store_view_show_all(struct store_view *v);
  * message names the first row beyond it. */
 int store_view_check(struct store_view *v, const uint64_t *rows, size_t n,
                      struct err *err);
-/* Copies n rows of a column, in the given order, to dst (n, elements of the column) as
+/* Copies n rows of a column, in the given order, to dst (n, width of the column) as
  * floats: those of a u8 column are converted, 0 to 255. dst_stride: floats between rows of
- * dst. The rows must have passed store_view_check. */
+ * dst. The rows must have passed store_view_check. A stacked column is gathered with the
+ * earlier observations of each row (layout.h), from columns that need not be shown. */
 void store_view_gather(const struct store_view *v, int column, const uint64_t *rows,
                        size_t n, float *dst, size_t dst_stride);
-/* Copies several columns side by side: dst (n, sum of their elements). Columns that are
+/* Copies several columns side by side: dst (n, sum of their widths). Columns that are
  * adjacent in the log are copied together. */
 void store_view_gather_joined(const struct store_view *v, const int *columns,
                               size_t n_columns, const uint64_t *rows, size_t n,
                               float *dst, size_t dst_stride);
-/* The same for a u8 column, as bytes: dst (n, elements of the column), without a stride. */
+/* The same for a u8 column that is not stacked, as bytes: dst (n, elements of the column),
+ * without a stride. */
 void store_view_gather_bytes(const struct store_view *v, int column, const uint64_t *rows,
                              size_t n, uint8_t *dst);
 

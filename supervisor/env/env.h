@@ -35,6 +35,8 @@
  * Masks    if an environment has them, `allowed` (E, U_a) u8 is 1 for the entries of a
  *          one-hot action that may be chosen now and 0 for the others; a head whose entries
  *          are all 0 means that all are allowed.
+ * Clipping env.clip_observations applies as soon as an environment has observed: nothing has
+ *          other numbers.
  * Owns     a vec_env owns its state; arrays passed to it are borrowed for the call.
  * Errors   actions that are not finite: ERR_NONFINITE, naming agent and copy. An error in
  *          an environment process makes its host fail.
@@ -90,7 +92,10 @@ struct env_spec {
     size_t n_agents;
     struct env_agent *agents; /* owned by the vec_env */
     int64_t max_steps;        /* truncation; 0: none */
-    int masks;                /* whether it has action masks */
+    size_t copies;            /* E */
+    int32_t stack; /* K of env.stack: observations that agents see side by side; 0: 1 */
+    double clip_observations, clip_rewards; /* of env; 0: none */
+    int masks;                              /* whether it has action masks */
     /* Of env.metrics: the names of what is recorded. */
     size_t n_metrics;
     const char *const *metrics; /* [n_metrics]; owned by the vec_env */
@@ -108,6 +113,26 @@ static inline size_t env_obs_bytes(const struct env_agent *a)
 {
     return (size_t)a->obs_width * dtype_size(env_obs_dtype(a));
 }
+
+/* What agents see at once: env.stack observations. In that, `env_together` elements of each
+ * stand side by side (struct store_column). */
+static inline uint32_t env_stack(const struct env_spec *spec)
+{
+    return spec->stack > 1 ? (uint32_t)spec->stack : 1;
+}
+
+static inline size_t env_seen_width(const struct env_spec *spec, size_t agent)
+{
+    return (size_t)spec->agents[agent].obs_width * env_stack(spec);
+}
+
+static inline uint32_t env_together(const struct env_agent *a)
+{
+    return (uint32_t)(a->image[0] > 0 ? a->image[2] : a->obs_width);
+}
+
+/* Clips n observations of an agent in place, if env.clip_observations asks for it. */
+void env_clip(const struct env_spec *spec, size_t agent, size_t n, void *obs);
 
 /* Whether they have observations of one type and shape. */
 static inline int env_sees_alike(const struct env_agent *a, const struct env_agent *b)
@@ -204,6 +229,9 @@ void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode);
 
 /* Current observations of agent a, (E, O_a): valid until the next step or reset. */
 const float *vec_env_obs(const struct vec_env *v, size_t agent);
+/* What agent a sees, (E, env_seen_width): the last env.stack observations of the episode, its
+ * first one in place of those before it. The state has them. Valid until the next call. */
+const float *vec_env_seen(const struct vec_env *v, size_t agent);
 /* The present mask of agent a, (E, U_a); valid as above. NULL: there are no masks. */
 const uint8_t *vec_env_allowed(const struct vec_env *v, size_t agent);
 /* Takes back the present step, if it is one of an external environment that has not been followed

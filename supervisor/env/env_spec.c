@@ -14,6 +14,17 @@ size_t env_choice(const float *x, size_t n)
     return best;
 }
 
+void env_clip(const struct env_spec *spec, size_t agent, size_t n, void *obs)
+{
+    const float most = (float)spec->clip_observations;
+    float *x = obs;
+
+    if (spec->clip_observations <= 0 || spec->agents[agent].obs_is_u8)
+        return;
+    for (size_t i = 0; i < n * (size_t)spec->agents[agent].obs_width; i++)
+        x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];
+}
+
 int env_is_masked(const struct env_spec *spec, size_t agent)
 {
     return spec->masks && spec->agents[agent].space.n_heads > 0;

@@ -307,6 +307,7 @@ static void show(const struct external_world *w, enum external_kind kind,
         if (kind == EXTERNAL_STEP && !was_there && !*present)
             continue;
         memcpy((char *)obs[a] + copy * o, obs_of(w, x, a, i), o);
+        env_clip(w->spec, a, 1, (char *)obs[a] + copy * o);
         for (size_t k = 0; x->allowed != NULL && k < u; k++)
             allowed[a][copy * u + k] = allowed_of(w, x, a, i)[k] != 0;
     }

@@ -1,5 +1,7 @@
 #include "common/err/check.h"
+#include "common/mem/copy.h"
 #include "common/mem/xmalloc.h"
+#include "common/msg/frame.h"
 #include "common/tensor/tensor.h"
 #include "supervisor/env/vec_env_internal.h"
 
@@ -11,6 +13,7 @@
 enum { MAX_COPIES = 65536 };
 
 static const size_t MAX_BYTES = (size_t)2 << 30;
+static const size_t MAX_SEEN = (size_t)1 << 24; /* numbers, as agents take them */
 
 /* Start */
 
@@ -54,6 +57,38 @@ static void allocate_metrics(struct vec_env *v)
     }
 }
 
+size_t vec_env_past_bytes(const struct vec_env *v, size_t agent)
+{
+    return v->n_copies * (env_stack(&v->spec) - 1) *
+           env_obs_bytes(&v->spec.agents[agent]);
+}
+
+char **vec_env_past_rows(struct vec_env *v)
+{
+    char **rows = ARENA_ARRAY(&v->arena, char *, v->spec.n_agents);
+
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        rows[a] = ARENA_ARRAY(&v->arena, char, vec_env_past_bytes(v, a));
+    return rows;
+}
+
+static void allocate_stack(struct vec_env *v)
+{
+    size_t most = 0;
+
+    if (env_stack(&v->spec) == 1)
+        return;
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t bytes =
+            env_seen_width(&v->spec, a) * dtype_size(env_obs_dtype(&v->spec.agents[a]));
+
+        most = bytes > most ? bytes : most;
+    }
+    v->past = vec_env_past_rows(v);
+    v->seen =
+        (char *)ARENA_ARRAY(&v->arena, double, v->n_copies *most / sizeof(double) + 1);
+}
+
 static uint8_t **masks(struct vec_env *v)
 {
     uint8_t **rows = ARENA_ARRAY(&v->arena, uint8_t *, v->spec.n_agents);
@@ -80,8 +115,33 @@ static float **observations(struct vec_env *v)
     return rows;
 }
 
+/* Refuses what cannot be stacked or clipped. */
+static int check_seen(const struct vec_env *v, const struct env_config *config,
+                      struct err *err)
+{
+    const size_t asked = config->copies > 0 ? (size_t)config->copies : 1;
+    const size_t copies = v->n_copies > asked ? v->n_copies : asked;
+
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const struct env_agent *agent = &v->spec.agents[a];
+        const size_t bytes = copies * env_stack(&v->spec) * env_obs_bytes(agent);
+
+        if (v->spec.clip_observations > 0 && agent->obs_is_u8)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.clip_observations"),
+                              "is for numbers, but %s observes bytes", agent->name);
+        if (v->spec.stack > 1 &&
+            (env_seen_width(&v->spec, a) > MAX_SEEN || bytes > FRAME_MAX_BYTES / 2))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.stack"),
+                              "%d observations of %s, of %d numbers each, in %zu copies "
+                              "are too many for a message",
+                              v->spec.stack, agent->name, (int)agent->obs_width, copies);
+    }
+    return 0;
+}
+
 /* Refuses an environment that would take too much memory. Nearly all of it is two buffers
- * of observations and, if these are floats, as many scratch rows of doubles. */
+ * of observations and, if these are floats, as many scratch rows of doubles; and with
+ * env.stack what was observed before. */
 static int check_size(const struct vec_env *v, struct err *err)
 {
     size_t bytes = 0;
@@ -90,6 +150,8 @@ static int check_size(const struct vec_env *v, struct err *err)
         const struct env_agent *agent = &v->spec.agents[a];
 
         bytes += env_obs_bytes(agent);
+        if (v->spec.stack > 1)
+            bytes += env_obs_bytes(agent) * env_stack(&v->spec);
         if (!agent->obs_is_u8)
             bytes += (size_t)agent->obs_width * sizeof(double);
         if (v->spec.masks)
@@ -136,6 +198,7 @@ static void allocate(struct vec_env *v)
     v->episode_return = vec_env_doubles(v, n);
     v->episode_length = ARENA_ARRAY(arena, uint64_t, n);
     allocate_metrics(v);
+    allocate_stack(v);
 }
 
 static void make_keys(struct vec_env *v, uint64_t seed)
@@ -155,6 +218,12 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
     const void *params;
     int rc = env_class_describe(v->class, config, &v->arena, &params, &v->spec, err);
 
+    v->spec.copies = v->n_copies;
+    v->spec.stack = (int32_t)config->stack;
+    v->spec.clip_observations = config->clip_observations;
+    v->spec.clip_rewards = config->clip_rewards;
+    if (rc == 0)
+        rc = check_seen(v, config, err);
     if (rc == 0)
         rc = check_size(v, err);
     if (rc < 0)
@@ -264,12 +333,20 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
         v->class->ops->reset(v->world, copy, &e);
 }
 
+void vec_env_observe(struct vec_env *v, size_t first, size_t n, float *const *obs)
+{
+    v->class->ops->observe(v->world, first, n, obs);
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        env_clip(&v->spec, a, n,
+                 (char *)obs[a] + first * env_obs_bytes(&v->spec.agents[a]));
+}
+
 /* Observes copies first .. first+n-1, which have begun an episode. The observations of a
  * external world arrive in messages. */
 static void observe(struct vec_env *v, size_t first, size_t n)
 {
     if (v->external_world == NULL)
-        v->class->ops->observe(v->world, first, n, v->obs);
+        vec_env_observe(v, first, n, v->obs);
 }
 
 static float **other_buffer(const struct vec_env *v, float *const *obs)
@@ -309,6 +386,56 @@ void vec_env_reset(struct vec_env *v)
     for (size_t c = 0; c < v->n_copies; c++)
         vec_env_begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
     observe(v, 0, v->n_copies);
+}
+
+/* Stacks of observations */
+
+/* Before a step: what is observed now will be the newest of those before. */
+static void keep_past(struct vec_env *v)
+{
+    const size_t n = env_stack(&v->spec) - 1;
+
+    for (size_t a = 0; n > 0 && a < v->spec.n_agents; a++) {
+        const size_t bytes = env_obs_bytes(&v->spec.agents[a]);
+        const char *obs = (const char *)v->obs[a];
+        char *past = v->past[a];
+
+        for (size_t c = 0; c < v->n_copies; c++, past += n * bytes, obs += bytes) {
+            if (v->time[c] > 0)
+                memmove(past, past + bytes, (n - 1) * bytes);
+            for (size_t k = v->time[c] > 0 ? n - 1 : 0; k < n; k++)
+                memcpy(past + k * bytes, obs, bytes);
+        }
+    }
+}
+
+/* Puts observation k of `stack` where agents see it: `together` bytes of it side by side. */
+static void put_seen(char *seen, const char *obs, size_t bytes, size_t k, size_t stack,
+                     size_t together)
+{
+    seen += k * together;
+    for (size_t i = 0; i < bytes; i += together, seen += stack * together)
+        copy_short(seen, obs + i, together);
+}
+
+const float *vec_env_seen(const struct vec_env *v, size_t agent)
+{
+    const struct env_agent *who = &v->spec.agents[agent];
+    const size_t bytes = env_obs_bytes(who), stack = env_stack(&v->spec);
+    const size_t together = env_together(who) * dtype_size(env_obs_dtype(who));
+
+    if (stack == 1)
+        return v->obs[agent];
+    for (size_t c = 0; c < v->n_copies; c++) {
+        const char *now = (const char *)v->obs[agent] + c * bytes;
+        const char *past = v->past[agent] + c * (stack - 1) * bytes;
+
+        for (size_t k = 0; k < stack; k++)
+            put_seen(v->seen + c * stack * bytes,
+                     v->time[c] > 0 && k + 1 < stack ? past + k * bytes : now, bytes, k,
+                     stack, together);
+    }
+    return (const float *)(const void *)v->seen;
 }
 
 /* Step */
@@ -562,6 +689,9 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
     if (rc < 0)
         return rc;
     if (v->external_world != NULL)
+        vec_env_external_note(v);
+    keep_past(v);
+    if (v->external_world != NULL)
         return vec_env_external_step(v, actions, ret, err);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         memset(v->terminated[a], 0, v->n_copies);
@@ -570,7 +700,7 @@ int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step
         v->class->ops->measure(v->world, v->measures[m], v->metric[m]);
     put_limit_first(v);
     v->next_obs = other_buffer(v, v->obs);
-    v->class->ops->observe(v->world, 0, v->n_copies, v->next_obs);
+    vec_env_observe(v, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);
     end_agents(v, v->ended);

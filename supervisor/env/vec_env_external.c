@@ -121,6 +121,8 @@ static void copy_row(struct vec_env *v, struct vec_env_counts *to,
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         memcpy(to->left[a], from->left[a], n);
         memcpy(to->total_return[a], from->total_return[a], n * sizeof(double));
+        if (v->past != NULL)
+            memcpy(to->past[a], from->past[a], vec_env_past_bytes(v, a));
     }
     for (size_t m = 0; m < v->spec.n_metrics; m++) {
         memcpy(to->metric_sum[m], from->metric_sum[m], n * sizeof(double));
@@ -136,10 +138,11 @@ static struct vec_env_counts counts_of(const struct vec_env *v)
                                    .left = v->left,
                                    .total_return = v->total_return,
                                    .metric_sum = v->metric_sum,
-                                   .metric_count = v->metric_count};
+                                   .metric_count = v->metric_count,
+                                   .past = v->past};
 }
 
-static void note_counts(struct vec_env *v)
+void vec_env_external_note(struct vec_env *v)
 {
     const struct vec_env_counts now = counts_of(v);
 
@@ -164,7 +167,6 @@ int vec_env_external_step(struct vec_env *v, const float *const *actions,
     int rc;
 
     v->result = ret;
-    note_counts(v);
     rc = external_world_step(v->external_world, actions, v->waiting, err);
     if (rc != 0)
         return rc;
@@ -269,7 +271,8 @@ int vec_env_external_open(struct vec_env *v, const struct env_config *config,
                                 .left = vec_env_bytes(v, v->n_copies),
                                 .total_return = vec_env_doubles(v, v->n_copies),
                                 .metric_sum = vec_env_metric_rows(v),
-                                .metric_count = vec_env_metric_rows(v)};
+                                .metric_count = vec_env_metric_rows(v),
+                                .past = v->past != NULL ? vec_env_past_rows(v) : NULL};
     views = (struct external_views){.obs = v->obs,
                                     .allowed = v->allowed,
                                     .next_obs = v->next_obs,

@@ -15,6 +15,7 @@ struct vec_env_counts {
     uint8_t *waiting, **left;
     double **total_return;
     double **metric_sum, **metric_count;
+    char **past;
 };
 
 struct vec_env {
@@ -38,6 +39,10 @@ struct vec_env {
     double **total_return; /* [A] (E) */
     /* [M] (E): sum of a metric's values in the episode, and their number */
     double **metric_sum, **metric_count;
+    /* [A] (E, env.stack - 1) observations before the present one, oldest first; undefined in a
+     * copy whose time is 0. NULL: none are kept. */
+    char **past;
+    char *seen; /* vec_env_seen */
 
     /* A world in this process writes its observations alternately into two buffers. After
      * a step in which no episode ended, obs and next_obs are the same buffer. */
@@ -76,7 +81,13 @@ double **vec_env_doubles(struct vec_env *v, size_t n);
 uint8_t **vec_env_bytes(struct vec_env *v, size_t n);
 /* Arrays of E for each metric. */
 double **vec_env_metric_rows(struct vec_env *v);
+/* Arrays for vec_env.past. */
+char **vec_env_past_rows(struct vec_env *v);
+/* The bytes of an agent's, (E, env.stack - 1). */
+size_t vec_env_past_bytes(const struct vec_env *v, size_t agent);
 
+/* Observes copies first .. first+n-1 of a world in this process. */
+void vec_env_observe(struct vec_env *v, size_t first, size_t n, float *const *obs);
 /* Begins an episode, but does not write its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);
 /* Makes obs and next_obs different buffers with the same contents. Call it before
@@ -93,6 +104,8 @@ void vec_env_conclude(struct vec_env *v, struct env_step *ret);
 /* ERR_LIMIT: a step's observations do not fit into one message. */
 int vec_env_external_open(struct vec_env *v, const struct env_config *config,
                           struct err *err);
+/* Notes the state before a step, for vec_env_undo. */
+void vec_env_external_note(struct vec_env *v);
 int vec_env_external_step(struct vec_env *v, const float *const *actions,
                           struct env_step *ret, struct err *err);
 void vec_env_external_reset(struct vec_env *v, size_t copy,

@@ -6,10 +6,17 @@
 
 /* Header; metrics: their number M and a checksum of their names, u64, then sums and counts
  * (M, E) f64 of the running episodes; episode, time (E) u64; returns (A, E) f64; waiting (E),
- * left (A, E) u8; then the world's own state. Without env.metrics, nothing is there for them,
- * and the version is 1. */
+ * left (A, E) u8; stack: env.stack and the bytes of what follows, u64, then for each agent its
+ * earlier observations (E, env.stack - 1); then the world's own state. Without env.metrics, or
+ * env.stack, nothing is there for them. The version says which of them there are. */
 
-enum { STATE_MAGIC = 0x42524556, STATE_VERSION = 1, METRICS_VERSION = 2 };
+enum {
+    STATE_MAGIC = 0x42524556,
+    STATE_VERSION = 1, /* of neither; more if it has: */
+    WITH_METRICS = 1,
+    WITH_STACK = 2,
+    NEWEST_VERSION = STATE_VERSION + WITH_METRICS + WITH_STACK
+};
 
 struct state_header {
     uint32_t magic, version;
@@ -21,6 +28,29 @@ struct state_header {
 struct state_metrics {
     uint64_t n, names;
 };
+
+struct state_stack {
+    uint64_t stack, bytes;
+};
+
+static int has(uint32_t version, uint32_t part)
+{
+    return ((version - STATE_VERSION) & part) != 0;
+}
+
+static struct state_stack stack_of(const struct vec_env *v)
+{
+    struct state_stack s = {.stack = env_stack(&v->spec)};
+
+    for (size_t a = 0; v->past != NULL && a < v->spec.n_agents; a++)
+        s.bytes += vec_env_past_bytes(v, a);
+    return s;
+}
+
+static size_t stack_bytes(const struct vec_env *v)
+{
+    return v->past != NULL ? sizeof(struct state_stack) + (size_t)stack_of(v).bytes : 0;
+}
 
 /* The size of the part of n metrics. */
 static size_t metrics_bytes(const struct vec_env *v, uint64_t n)
@@ -36,7 +66,7 @@ static size_t shared_bytes(const struct vec_env *v)
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
 
     return sizeof(struct state_header) + n * 2 * sizeof(uint64_t) +
-           n_agents * n * sizeof(double) + n * (1 + n_agents);
+           n_agents * n * sizeof(double) + n * (1 + n_agents) + stack_bytes(v);
 }
 
 static uint64_t sum_of_names(const struct vec_env *v)
@@ -58,8 +88,9 @@ size_t vec_env_state_bytes(const struct vec_env *v)
 static struct state_header expected_header(const struct vec_env *v)
 {
     struct state_header h = {.magic = STATE_MAGIC,
-                             .version =
-                                 v->spec.n_metrics > 0 ? METRICS_VERSION : STATE_VERSION,
+                             .version = STATE_VERSION +
+                                        (v->spec.n_metrics > 0 ? WITH_METRICS : 0) +
+                                        (v->past != NULL ? WITH_STACK : 0),
                              .len_bytes = vec_env_state_bytes(v),
                              .copies = v->n_copies,
                              .agents = v->spec.n_agents};
@@ -88,6 +119,18 @@ static char *put_metrics(const struct vec_env *v, char *to)
     return to;
 }
 
+static char *put_stack(const struct vec_env *v, char *to)
+{
+    const struct state_stack s = stack_of(v);
+
+    if (v->past == NULL)
+        return to;
+    to = put(to, &s, sizeof(s));
+    for (size_t a = 0; a < v->spec.n_agents; a++)
+        to = put(to, v->past[a], vec_env_past_bytes(v, a));
+    return to;
+}
+
 void vec_env_state_save(const struct vec_env *v, void *dst)
 {
     struct state_header h = expected_header(v);
@@ -101,6 +144,7 @@ void vec_env_state_save(const struct vec_env *v, void *dst)
     p = put(p, v->waiting, n);
     for (size_t a = 0; a < n_agents; a++)
         p = put(p, v->left[a], n);
+    p = put_stack(v, p);
     if (v->external_world != NULL)
         external_world_save(v->external_world, p);
     else
@@ -149,7 +193,7 @@ static size_t find_metrics(const struct vec_env *v, const void *src, size_t len,
     if (len < at + sizeof(*ret))
         return 0;
     memcpy(&h, src, sizeof(h));
-    if (h.version != METRICS_VERSION)
+    if (!has(h.version, WITH_METRICS))
         return 0;
     memcpy(ret, (const char *)src + at, sizeof(*ret));
     return ret->n <= ENV_MAX_METRICS ? metrics_bytes(v, ret->n) : 0;
@@ -174,21 +218,41 @@ static void get_metrics(struct vec_env *v, const char *from,
     }
 }
 
+/* Whether the block's earlier observations are as many as are needed here. They stand at the
+ * end of the part that comes before the world's own. */
+static int check_stack(const struct vec_env *v, const void *src, size_t len,
+                       uint32_t version, size_t before, struct err *err)
+{
+    const struct state_stack want = stack_of(v);
+    struct state_stack is = {.stack = 1};
+
+    if (has(version, WITH_STACK) && v->past != NULL && len >= before)
+        memcpy(&is, (const char *)src + before - stack_bytes(v), sizeof(is));
+    if (has(version, WITH_STACK) == (v->past != NULL) && is.stack == want.stack &&
+        is.bytes == want.bytes)
+        return 0;
+    return err_set(err, ERR_SHAPE,
+                   "environment state: it was saved with another env.stack than %llu",
+                   (unsigned long long)want.stack);
+}
+
 /* metrics: the size of their part. */
 static int check_header(const struct vec_env *v, const void *src, size_t len,
                         size_t metrics, struct err *err)
 {
     struct state_header want = expected_header(v), h;
+    int rc;
 
     if (len < sizeof(h))
         return err_set(err, ERR_CORRUPT, "environment state: only %zu bytes", len);
     memcpy(&h, src, sizeof(h));
     if (h.magic != want.magic)
         return err_set(err, ERR_CORRUPT, "environment state: wrong magic number");
-    if (h.version != STATE_VERSION && (h.version != METRICS_VERSION || metrics == 0))
+    if (h.version < STATE_VERSION || h.version > NEWEST_VERSION ||
+        has(h.version, WITH_METRICS) != (metrics > 0))
         return err_set(err, ERR_UNSUPPORTED,
                        "environment state: version %u, this build reads %u", h.version,
-                       METRICS_VERSION);
+                       NEWEST_VERSION);
     want.len_bytes += metrics;
     want.len_bytes -= metrics_bytes(v, v->spec.n_metrics);
     if (!is_same_id(v, &h, &want) || h.copies != want.copies || h.agents != want.agents)
@@ -197,6 +261,8 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
                        "expected %zu of %s with %zu",
                        (unsigned long long)h.copies, h.id, (unsigned long long)h.agents,
                        v->n_copies, v->spec.id, v->spec.n_agents);
+    if ((rc = check_stack(v, src, len, h.version, shared_bytes(v) + metrics, err)) < 0)
+        return rc;
     if (v->external_world != NULL && h.len_bytes == len &&
         len >= shared_bytes(v) + metrics)
         return 0;
@@ -245,11 +311,15 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
     for (size_t a = 0; a < n_agents; a++)
         p = v->external_world != NULL ? get(v->left[a], p, n)
                                       : get_flags(v->left[a], p, n);
+    if (v->past != NULL)
+        p += sizeof(struct state_stack);
+    for (size_t a = 0; v->past != NULL && a < n_agents; a++)
+        p = get(v->past[a], p, vec_env_past_bytes(v, a));
     if (v->external_world != NULL)
         begin_lost(v);
     else {
         vec_env_split_obs(v);
-        v->class->ops->observe(v->world, 0, n, v->obs);
+        vec_env_observe(v, 0, n, v->obs);
     }
     return 0;
 }

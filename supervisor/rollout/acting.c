@@ -273,9 +273,10 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
                       struct msg_out *o)
 {
     const struct env_agent *who = &a->args.spec->agents[agent];
-    struct shape shape = SHAPE((int64_t)a->args.copies, who->obs_width);
+    struct shape shape =
+        SHAPE((int64_t)a->args.copies, (int64_t)env_seen_width(a->args.spec, agent));
     struct tensor obs =
-        tensor_const_view(env_obs_dtype(who), shape, vec_env_obs(call->env, agent));
+        tensor_const_view(env_obs_dtype(who), shape, vec_env_seen(call->env, agent));
     const uint8_t *allowed = vec_env_allowed(call->env, agent);
     int has_carry = a->args.descriptions[agent].carry > 0;
 

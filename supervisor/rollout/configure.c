@@ -39,21 +39,24 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
     for (size_t i = 0; i < spec->n_agents; i++) {
         const struct env_agent *a = &spec->agents[i];
         const int is_other = groups->group_of[i] != group;
+        const uint32_t stack = env_stack(spec);
         const int is_symmetric =
             !is_other && agent_setting_marked(&config->agents[i], FIELD_SYMMETRY) > 0;
 
         msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
-                       (a->image[0] > 0) + (a->entities[0] > 0));
+                       (a->image[0] > 0) + (stack > 1) + (a->entities[0] > 0));
         msg_put_str(o, "name", a->name);
         msg_put_str(o, "team", a->team);
-        msg_put_u64(o, "obs", (uint64_t)a->obs_width);
+        msg_put_u64(o, "obs", env_seen_width(spec, i));
+        if (stack > 1)
+            msg_put_u64(o, "stack", stack);
         if (a->obs_is_u8)
             msg_put_bool(o, "uint8", 1);
         if (a->image[0] > 0) {
             msg_key(o, "image");
             msg_array(o, 3);
             for (int k = 0; k < 3; k++)
-                msg_u64(o, (uint64_t)a->image[k]);
+                msg_u64(o, (uint64_t)a->image[k] * (k == 2 ? stack : 1));
         }
         if (a->entities[0] > 0) {
             msg_key(o, "entities");
@@ -67,6 +70,27 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
             msg_put_bool(o, "symmetric", 1);
         if (is_other)
             msg_put_bool(o, "other", 1);
+    }
+}
+
+/* Every observation of a stack is turned alike. */
+static void stack_symmetry(struct symmetry_group *g, const struct env_spec *spec,
+                           struct arena *arena)
+{
+    for (size_t f = 0; f < g->n_factors; f++) {
+        const size_t n = g->factors[f].n_runs;
+        struct symmetry_run *runs = ARENA_ARRAY(arena, struct symmetry_run, n);
+
+        for (size_t i = 0; i < n; i++)
+            runs[i] = g->factors[f].runs[i];
+        for (uint32_t k = 1; k < env_stack(spec); k++)
+            for (size_t i = 0; i < n; i++) {
+                struct symmetry_run run = runs[i];
+
+                run.first += k * (uint32_t)spec->agents[run.agent].obs_width;
+                if (run.part == SYMMETRY_OBS)
+                    symmetry_add_run(g, arena, f, &run);
+            }
     }
 }
 
@@ -160,6 +184,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     has_draws = group != LEARNING_NONE && group > 0;
     if (agent_setting_marked(own, FIELD_SYMMETRY) > 0)
         env_symmetry(&config->env, &arena, &symmetry);
+    stack_symmetry(&symmetry, spec, &arena);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
                    (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0) +

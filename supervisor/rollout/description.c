@@ -298,6 +298,10 @@ int log_reads_parse(uint8_t *ret, const struct store_layout *l,
     memset(ret, 0, l->n_columns);
     for (uint32_t i = 0; rc == 0 && reads != NULL && i < reads->via.array.size; i++)
         rc = parse_log_read(ret, l, &reads->via.array.ptr[i], err);
+    for (uint32_t c = 0; rc == 0 && c < l->n_columns; c++)
+        if (ret[c] && l->columns[c].stack > 0)
+            ret[store_layout_earlier(l, (int)c)] =
+                ret[store_layout_find(l, NULL, "first")] = 1;
     if (rc < 0) {
         (void)err_wrap(err, "%s: answer to configure", agent);
         (void)err_note(err, ERR_AT(.agent = agent));

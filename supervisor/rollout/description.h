@@ -73,7 +73,8 @@ int description_parse(struct description *ret, const msgpack_object *body,
                       const char *agent, struct err *err);
 /* The columns of the experience log that the process reads: ret [n_columns], 1 for a column
  * that is read, otherwise 0. A name that the log does not have, or one that comes twice, is
- * ERR_PROTOCOL. An answer without the key `reads` reads none. */
+ * ERR_PROTOCOL. An answer without the key `reads` reads none. Stacked columns are read with
+ * what they are put together from (layout.h). */
 int log_reads_parse(uint8_t *ret, const struct store_layout *l,
                     const msgpack_object *body, const char *agent, struct err *err);
 int stage_list_equal(const struct stage_list *a, const struct stage_list *b);

@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,11 +96,14 @@ static void put_bytes(const struct row_writer *w, uint8_t *rows, size_t at,
         memcpy(rows + e * w->row_bytes + at, (const uint8_t *)src + e * bytes, bytes);
 }
 
-static void put_f64(const struct row_writer *w, uint8_t *rows, size_t at,
-                    const double *src)
+/* Learners see clipped rewards; the episode's return has been counted without. */
+static void put_rewards(const struct row_writer *w, uint8_t *rows, size_t at,
+                        const double *src)
 {
+    const double most = w->spec->clip_rewards > 0 ? w->spec->clip_rewards : HUGE_VAL;
+
     for (size_t e = 0; e < w->copies; e++) {
-        float v = (float)src[e];
+        float v = (float)fmin(fmax(src[e], -most), most);
         memcpy(rows + e * w->row_bytes + at, &v, sizeof(v));
     }
 }
@@ -144,7 +148,7 @@ void row_writer_after(const struct row_writer *w, const struct env_step *step,
 
         put_bytes(w, rows, p->action, acting_actions(acting)[a], action * sizeof(float));
         clear_actions(w, rows, p->action, step->alive[a], action);
-        put_f64(w, rows, p->reward, step->reward[a]);
+        put_rewards(w, rows, p->reward, step->reward[a]);
         put_bytes(w, rows, p->next_obs, step->next_obs[a],
                   env_obs_bytes(&w->spec->agents[a]));
         put_flags(w, rows, p->terminated, step->terminated[a]);

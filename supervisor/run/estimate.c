@@ -55,6 +55,7 @@ static double rows_kept(const struct run_config *c)
     else if (steps > 0)
         return steps;
     behind += fmax(window, every);
+    behind += (double)((c->env.stack - 1) * c->env.copies);
     return steps > 0 && steps < behind ? steps : behind;
 }
 
@@ -106,7 +107,7 @@ static double gathered_bytes(const struct env_spec *spec, uint64_t a_row)
     double bytes = (double)a_row;
 
     for (size_t i = 0; i < spec->n_agents; i++) /* the observation and the next one */
-        bytes += 2 * ((double)spec->agents[i].obs_width * sizeof(float) -
+        bytes += 2 * ((double)env_seen_width(spec, i) * sizeof(float) -
                       (double)env_obs_bytes(&spec->agents[i]));
     return bytes;
 }

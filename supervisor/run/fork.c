@@ -246,9 +246,10 @@ static int copy_files(struct fork *f, struct err *err)
     if (rc == 0)
         rc = renders_copy(path_in(f, "renders"), run_dir_file(f->dir, "renders"), f->step,
                           err);
-    return rc < 0 ? rc
-                  : store_copy(f->log, store_window_first(f->log), store_head(f->log),
-                               run_dir_file(f->dir, "experience"), err);
+    return rc < 0
+               ? rc
+               : store_copy(f->log, store_needed_first_at(f->log, store_head(f->log)),
+                            store_head(f->log), run_dir_file(f->dir, "experience"), err);
 }
 
 /* ---- its journal ---- */

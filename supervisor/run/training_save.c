@@ -81,7 +81,7 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
             t->rescued_step = (int64_t)step;
         /* Every snapshot is of this step or a later one: no replay reads older rows. */
         if (t->cluster != NULL)
-            cluster_forget(t->cluster, store_window_first_at(t->store, step));
+            cluster_forget(t->cluster, store_needed_first_at(t->store, step));
         if (t->args->keeper != NULL)
             keeper_send_checkpoint(t->args->keeper);
     } else if (why->code != ERR_CORRUPT || t->failure.code < 0) {

@@ -229,9 +229,8 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
 
     if (rc == 0 && trial->no_start && env_config_is_external(&c->env))
         return 0;
-    if (rc == 0)
-        rc = begin(&x, c, err);
-
+    if (rc == 0 && (rc = begin(&x, c, err)) < 0)
+        *ret_agent = c->n_agents;
     if (rc < 0)
         return rc;
     if (trial->variables != NULL)

@@ -151,7 +151,7 @@ int retention_release_rows(const char *dir, uint64_t step, struct store *store,
     for (size_t i = 0; rc == 0 && i <= n && needed_to < step; i++) {
         const uint64_t at = i < n && steps[i] < step ? steps[i] : step;
 
-        rc = store_forget(store, needed_to, store_window_first_at(store, at), err);
+        rc = store_forget(store, needed_to, store_needed_first_at(store, at), err);
         needed_to = at;
     }
     free(steps);

@@ -143,7 +143,7 @@ static void begin_work(struct run_saver *s, uv_work_cb work, uv_after_work_cb af
     s->sums_bytes = 0;
     if (log != NULL) {
         s->head = store_head(log);
-        store_sums_save(log, store_window_first_at(log, s->checked), &s->sums,
+        store_sums_save(log, store_needed_first_at(log, s->checked), &s->sums,
                         &s->sums_bytes);
     }
     CHECK(uv_queue_work(s->args.loop, &s->work, work, after) == 0);

@@ -31,6 +31,7 @@ struct store {
     size_t rows_cap;
     uint32_t header_sum; /* CRC-32C of the header */
     uint64_t block_rows; /* rows per checksum */
+    uint64_t before;     /* rows before a row that are read with it: stacked columns */
     uint32_t *sums; /* [n_sums] of the blocks from row 0 on; the last may be incomplete */
     size_t n_sums, sums_cap;
 };
@@ -128,6 +129,9 @@ static int add_everyones(struct store_layout *l, const struct env_spec *spec,
         rc = add_column(l, a->name, c->name, dtype, (uint32_t)elements, err);
         if (rc < 0)
             return rc;
+        if (c->width == OBS_WIDE && spec->stack > 1)
+            store_layout_stack(l, rc, env_stack(spec), (uint32_t)spec->copies,
+                               env_together(a));
     }
     return 0;
 }
@@ -177,6 +181,13 @@ static void set_layout(struct store *s, struct store_layout *layout, const void 
     s->header_sum = crc32c(header, STORE_HEADER_BYTES);
     s->layout = *layout;
     *layout = (struct store_layout){0};
+    s->before = 0;
+    for (uint32_t c = 0; c < s->layout.n_columns; c++) {
+        const struct store_column *column = &s->layout.columns[c];
+
+        if (column->stack > 0)
+            s->before = (uint64_t)(column->stack - 1) * column->back;
+    }
     s->block_rows = STORE_BLOCK_BYTES / s->layout.row_bytes;
     if (s->block_rows == 0)
         s->block_rows = 1;
@@ -269,6 +280,13 @@ uint64_t store_head(const struct store *s)
 uint64_t store_window_first_at(const struct store *s, uint64_t head)
 {
     return head < s->capacity ? 0 : head - s->capacity;
+}
+
+uint64_t store_needed_first_at(const struct store *s, uint64_t head)
+{
+    const uint64_t first = store_window_first_at(s, head);
+
+    return first < s->before ? 0 : first - s->before;
 }
 
 uint64_t store_window_first(const struct store *s)
@@ -376,7 +394,7 @@ void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t 
 
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len)
 {
-    store_sums_save(s, store_window_first(s), ret, ret_len);
+    store_sums_save(s, store_needed_first_at(s, s->head), ret, ret_len);
 }
 
 struct saved { /* store_sums_save, parsed */
@@ -522,12 +540,13 @@ static int open_file(struct store *s, int flags, struct err *err)
 /* Checks the opened file against the saved state, then restores that state. */
 static int take_file(struct store *s, const struct saved *saved, struct err *err)
 {
-    uint64_t first = store_window_first_at(s, saved->head);
     struct stat st;
+    uint64_t first;
     int rc = s->layout.n_columns == 0 ? read_layout(s, saved, err) : 0;
 
     if (rc < 0)
         return rc;
+    first = store_needed_first_at(s, saved->head);
     if (fstat(s->fd, &st) < 0)
         return err_errno(err, "%s", s->path);
     if (saved->head > ((uint64_t)st.st_size - STORE_HEADER_BYTES) / s->layout.row_bytes)

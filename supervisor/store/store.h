@@ -62,7 +62,7 @@ struct store_extra {
 };
 
 /* The layout of a run: the columns of layout.h for every agent of the environment (masks
- * where env_is_masked), then the joint ones, then the extra ones. Release with
+ * where env_is_masked; obs and next_obs stacked if env.stack says so), then the joint ones, then the extra ones. Release with
  * store_layout_done. */
 int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
                       const struct store_extra *extra, size_t n_extra, struct err *err);
@@ -85,6 +85,9 @@ uint64_t store_window_first(const struct store *s); /* oldest row of the window 
 uint64_t store_window_rows(const struct store *s);
 /* The oldest row of the window at the time when the log has `head` rows. */
 uint64_t store_window_first_at(const struct store *s, uint64_t head);
+/* The oldest row that is read with the window's rows: that one, or earlier where columns are
+ * stacked (layout.h). */
+uint64_t store_needed_first_at(const struct store *s, uint64_t head);
 
 /* Draws n row numbers uniformly with replacement from the window, which must not be
  * empty: elements 0 .. n-1 of draw (key, counter). */
@@ -115,7 +118,8 @@ int store_compare(const struct store *s, int log, uint64_t first, uint64_t end,
 /* The number of rows up to the end of a log that is open for reading. ERR_FORMAT, ... */
 int store_log_end(int log, uint64_t *ret, struct err *err);
 
-/* Saves the head and the checksums of the window, for run.state; *ret is malloc'd. */
+/* Saves the head and the checksums of the window, and of what is read with it, for run.state;
+ * *ret is malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);
 
 /* The same, but with the checksums from the block of `row` on, which store_forget must

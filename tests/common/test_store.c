@@ -319,6 +319,114 @@ START_TEST(bytes_are_gathered_as_floats)
 }
 END_TEST
 
+enum { STEPS = 5, COPIES = 2, STACK = 3 };
+
+/* Two copies, of which the first begins an episode at steps 0 and 2, the second at 0. An
+ * observation is two numbers (10 row, 10 row + 1), that after it (10 row + 5, 10 row + 6); or a
+ * picture of two points with two channels, of bytes. */
+static int make_stacked(struct store_layout *l)
+{
+    const int fd = memfd_create("log", MFD_CLOEXEC);
+    const int obs = add(l, "a/obs", DT_FLOAT, 2),
+              next = add(l, "a/next_obs", DT_FLOAT, 2);
+    const int seen = add(l, "b/obs", DT_UINT8, 4), first = add(l, "first", DT_FLOAT, 1);
+    uint8_t row[64] = {0};
+
+    store_layout_stack(l, obs, STACK, COPIES, 2);
+    store_layout_stack(l, next, STACK, COPIES, 2);
+    store_layout_stack(l, seen, STACK, COPIES, 2);
+    ck_assert_uint_eq(store_column_width(&l->columns[obs]), 6);
+    ck_assert_uint_eq(store_column_width(&l->columns[first]), 1);
+    store_layout_encode(l, header);
+    ck_assert_int_eq(write(fd, header, sizeof(header)), sizeof(header));
+    for (int r = 0; r < STEPS * COPIES; r++) {
+        const float is_first = r < COPIES || r == 2 * COPIES;
+        const float x[] = {(float)(10 * r), (float)(10 * r + 1), (float)(10 * r + 5),
+                           (float)(10 * r + 6)};
+        const uint8_t points[] = {(uint8_t)(10 * r), (uint8_t)(10 * r + 1),
+                                  (uint8_t)(10 * r + 2), (uint8_t)(10 * r + 3)};
+
+        memcpy(row + l->columns[obs].offset, x, sizeof(x));
+        memcpy(row + l->columns[seen].offset, points, sizeof(points));
+        memcpy(row + l->columns[first].offset, &is_first, sizeof(is_first));
+        ck_assert_int_eq(write(fd, row, l->row_bytes), (ssize_t)l->row_bytes);
+    }
+    return fd;
+}
+
+/* Oldest first; an episode's first observation stands for those that it does not have. */
+START_TEST(stacked_observations_are_put_together)
+{
+    static const struct {
+        uint64_t row;
+        int now[STACK],
+            next[STACK]; /* rows; of next, -1: the observation after the row */
+    } cases[] = {
+        {0, {0, 0, 0}, {0, 0, -1}}, {2, {0, 0, 2}, {0, 2, -1}},
+        {4, {4, 4, 4}, {4, 4, -1}}, {8, {4, 6, 8}, {6, 8, -1}},
+        {9, {5, 7, 9}, {7, 9, -1}}, {3, {1, 1, 3}, {1, 3, -1}},
+    };
+    struct store_layout l = {0};
+    const int fd = make_stacked(&l), order[] = {3, 0, 1};
+    struct store_view *v = NULL;
+
+    ck_assert_int_eq(store_view_open(&v, fd, &err), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const uint64_t rows[] = {cases[i].row, ROW_NONE};
+        float now[2][7], next[2][6], points[2][12], joined[2][13];
+
+        memset(now, 0xff, sizeof(now));
+        store_view_hide(v);
+        store_view_show(v, 0);
+        store_view_gather(v, 0, rows, 2, now[0], 7);
+        store_view_show_all(v);
+        store_view_gather(v, 1, rows, 2, next[0], 6);
+        store_view_gather(v, 2, rows, 2, points[0], 12);
+        store_view_gather_joined(v, order, 3, rows, 2, joined[0], 13);
+        ck_assert(now[0][6] != now[0][6]);
+        ck_assert_mem_eq(joined[0] + 1, now[0], 6 * sizeof(float));
+        ck_assert_mem_eq(joined[0] + 7, next[0], 6 * sizeof(float));
+        for (int k = 0; k < STACK; k++)
+            for (int j = 0; j < 2; j++) {
+                const int after = cases[i].next[k] < 0;
+
+                ck_assert(now[0][2 * k + j] == (float)(10 * cases[i].now[k] + j));
+                ck_assert(next[0][2 * k + j] == (float)(after
+                                                            ? 10 * (int)rows[0] + 5 + j
+                                                            : 10 * cases[i].next[k] + j));
+                for (int point = 0; point < 2; point++)
+                    ck_assert(points[0][point * 2 * STACK + 2 * k + j] ==
+                              (float)(10 * cases[i].now[k] + 2 * point + j));
+                ck_assert(now[1][2 * k + j] == 0.0f && next[1][2 * k + j] == 0.0f);
+            }
+    }
+    store_view_close(v);
+    (void)close(fd);
+    store_layout_done(&l);
+}
+END_TEST
+
+START_TEST(impossible_stacks_are_refused)
+{
+    static const struct {
+        int column;
+        uint32_t stack, back, together;
+    } wrong[] = {{0, 1, 2, 2}, {0, 65, 2, 2}, {0, 3, 0, 2}, {0, 3, 2, 0},
+                 {2, 3, 2, 3}, {0, 0, 2, 2},  {3, 3, 2, 1}};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct store_layout l = {0}, got = {0};
+
+        (void)close(make_stacked(&l));
+        store_layout_stack(&l, wrong[i].column, wrong[i].stack, wrong[i].back,
+                           wrong[i].together);
+        store_layout_encode(&l, header);
+        ck_assert_int_eq(store_layout_decode(header, &got, &err), ERR_FORMAT);
+        store_layout_done(&l);
+    }
+}
+END_TEST
+
 START_TEST(rows_that_are_not_there_are_told)
 {
     struct store_layout l = example();
@@ -397,6 +505,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, columns_are_joined);
     tcase_add_test(tc, bytes_are_gathered);
     tcase_add_test(tc, bytes_are_gathered_as_floats);
+    tcase_add_test(tc, stacked_observations_are_put_together);
+    tcase_add_test(tc, impossible_stacks_are_refused);
     tcase_add_test(tc, rows_that_are_not_there_are_told);
     tcase_add_test(tc, what_is_no_log_is_refused);
 #ifndef __SANITIZE_ADDRESS__

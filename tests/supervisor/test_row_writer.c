@@ -134,6 +134,25 @@ START_TEST(rows_without_masks)
 }
 END_TEST
 
+/* In the log, which learners see. */
+START_TEST(rewards_are_clipped)
+{
+    const struct env_spec spec = {.n_agents = 2, .agents = agents, .clip_rewards = 1.5};
+    const struct step s = {.reward = {{-7, 1}, {1e300, -1.5}}, .alive = {{1, 1}, {1, 1}}};
+    const float want[2][COPIES] = {{-1.5f, 1}, {1.5f, -1.5f}};
+    struct store_layout l;
+    uint8_t rows[COPIES * ROW_MAX];
+
+    ck_assert_int_eq(row_writer_layout(&l, &spec, descriptions, NULL), 0);
+    write_rows(&l, &spec, &s, rows);
+    for (size_t a = 0; a < 2; a++)
+        for (size_t c = 0; c < COPIES; c++)
+            ck_assert_mem_eq(at(&l, rows, c, agents[a].name, "reward"), &want[a][c],
+                             sizeof(float));
+    store_layout_done(&l);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("row_writer");
@@ -141,6 +160,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, masks_of_a_step);
     tcase_add_test(tc, rows_without_masks);
+    tcase_add_test(tc, rewards_are_clipped);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -190,6 +190,40 @@ START_TEST(test_draws)
 }
 END_TEST
 
+/* Where observations are stacked, rows are kept as long as those of the window need them. */
+START_TEST(test_rows_before_the_window)
+{
+    const struct env_spec stacked = {
+        .id = "toy", .n_agents = 2, .agents = agents, .stack = 4, .copies = 5};
+    struct store_layout layout, plain;
+    const struct store_column *c;
+    struct store *s;
+    uint8_t *state;
+    size_t len;
+    struct err err = {0};
+
+    ck_assert_int_eq(store_layout_make(&plain, &spec, NULL, 0, &err), 0);
+    ck_assert_int_eq(store_layout_make(&layout, &stacked, NULL, 0, &err), 0);
+    ck_assert_uint_eq(layout.row_bytes, plain.row_bytes); /* each is there once */
+    c = &layout.columns[store_layout_find(&layout, "agent_1", "next_obs")];
+    ck_assert(c->elements == 4 && c->stack == 4 && c->back == 5 && c->together == 4);
+    ck_assert_int_eq(store_create(&s, temp_dir_file(&dir, "experience"), 20, &err), 0);
+    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
+    append(s, 0, 4000);
+    ck_assert_uint_eq(store_window_first(s), 3980);
+    ck_assert_uint_eq(store_needed_first_at(s, 4000), 3965);
+    ck_assert_uint_eq(store_needed_first_at(s, 30), 0);
+    store_state_save(s, &state, &len);
+    store_free(s);
+    ck_assert_int_eq(
+        store_open(&s, temp_dir_file(&dir, "experience"), 20, state, len, &err), 0);
+    ck_assert_uint_eq(store_needed_first_at(s, 4000), 3965);
+    store_free(s);
+    store_layout_done(&plain);
+    free(state);
+}
+END_TEST
+
 /* Old rows occupy no disk space; the header and later rows are unchanged. */
 START_TEST(test_forget)
 {
@@ -459,6 +493,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_agents_see_rows);
     tcase_add_test(tc, test_window);
     tcase_add_test(tc, test_draws);
+    tcase_add_test(tc, test_rows_before_the_window);
     tcase_add_test(tc, test_forget);
     tcase_add_test(tc, test_reopen);
     tcase_add_test(tc, test_reopen_damaged);

@@ -361,6 +361,100 @@ START_TEST(test_state_is_exact)
 }
 END_TEST
 
+enum { STACK = 3 };
+
+/* Compares what agents 0 to 2 see with the observations so far, past[age][agent]. */
+static void expect_seen(const struct vec_env *v, float past[STACK][3][5 * 18])
+{
+    for (size_t a = 0; a < 3; a++) {
+        const float *seen = vec_env_seen(v, a);
+
+        for (size_t c = 0; c < vec_env_copies(v); c++)
+            for (size_t age = 0; age < STACK; age++) {
+                const uint64_t time = vec_env_time(v, c);
+
+                ck_assert_mem_eq(seen + (c * STACK + STACK - 1 - age) * 18,
+                                 past[age < time ? age : time][a] + c * 18,
+                                 18 * sizeof(float));
+            }
+    }
+}
+
+/* The last observations of the episode, the first one in place of those before it; also of a
+ * loaded state. */
+START_TEST(test_stacks)
+{
+    struct env_config config = config_of("simple_spread");
+    static float past[STACK][3][5 * 18];
+    struct vec_env *v, *again;
+    char *state;
+    size_t n;
+    struct err err = {0};
+
+    config.stack = STACK;
+    config.max_steps = 5;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    again = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    n = vec_env_state_bytes(v);
+    state = malloc(n);
+    for (uint64_t t = 0; t < 13; t++) {
+        memmove(past[1], past[0], (STACK - 1) * sizeof(past[0]));
+        for (size_t a = 0; a < 3; a++)
+            memcpy(past[0][a], vec_env_obs(v, a), sizeof(past[0][a]));
+        expect_seen(v, past);
+        vec_env_state_save(v, state);
+        ck_assert_int_eq(vec_env_state_load(again, state, n, &err), 0);
+        expect_seen(again, past);
+        (void)step_env(v, 0, t);
+    }
+    config.stack = STACK + 1;
+    vec_env_free(again);
+    again = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    ck_assert_int_eq(vec_env_state_load(again, state, n, &err), ERR_SHAPE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "another env.stack than 4"));
+    config.stack = 1;
+    vec_env_free(again);
+    again = open_env(&config, ENV_DRAWS_TRAINING, 5);
+    ck_assert_ptr_eq(vec_env_seen(again, 1), vec_env_obs(again, 1));
+    ck_assert_int_eq(vec_env_state_load(again, state, n, &err), ERR_SHAPE);
+    free(state);
+    vec_env_free(again);
+    vec_env_free(v);
+}
+END_TEST
+
+/* Also the first observations of episodes, and those of a loaded state. Rewards and returns are
+ * the environment's own. */
+START_TEST(test_clipping)
+{
+    struct env_config config = config_of("two_step");
+    struct vec_env *v, *again;
+    char *state;
+    struct err err = {0};
+
+    config.clip_observations = 1.5;
+    config.clip_rewards = 0.5;
+    v = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    again = open_env(&config, ENV_DRAWS_TRAINING, 1);
+    state = malloc(vec_env_state_bytes(v));
+    for (uint64_t t = 0; t < 4; t++) {
+        struct env_step s;
+
+        ck_assert(vec_env_obs(v, 0)[0] == (t % 2 == 0 ? -1.5f : 1.0f));
+        vec_env_state_save(v, state);
+        ck_assert_int_eq(vec_env_state_load(again, state, vec_env_state_bytes(v), &err),
+                         0);
+        ck_assert(vec_env_obs(again, 0)[0] == vec_env_obs(v, 0)[0]);
+        s = step_env(v, 0, t);
+        ck_assert(s.next_obs[0][0] == (t % 2 == 0 ? 1.0f : 1.5f));
+        ck_assert(s.reward[0][0] == 1.0 && s.episode_return[0][0] == (double)(t % 2 + 1));
+    }
+    free(state);
+    vec_env_free(again);
+    vec_env_free(v);
+}
+END_TEST
+
 START_TEST(test_state_refusals)
 {
     struct env_config config = config_of("simple_spread");
@@ -694,6 +788,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_evaluation_waits);
     tcase_add_test(tc, test_sharing);
     tcase_add_test(tc, test_state_is_exact);
+    tcase_add_test(tc, test_stacks);
+    tcase_add_test(tc, test_clipping);
     tcase_add_test(tc, test_state_refusals);
     tcase_add_test(tc, test_nonfinite_action);
     tcase_add_loop_test(tc, test_any_number_of_agents, 1, MAX_AGENTS + 1);

@@ -5,6 +5,8 @@ Columns   "agent_0/obs" (O) float32 or uint8, "agent_0/action" (U) as executed, 
           "agent_0/next_obs", "agent_0/terminated", "agent_0/alive" (0 or 1), with masks
           "agent_0/allowed" and "agent_0/next_allowed" (U) uint8, what agents add
           ("agent_0/log_prob"), and of all agents "truncated" and "first" (0 or 1).
+          With env.stack, obs and next_obs are (K x O): `gather` puts each together with those of
+          the rows before it, which the log has once.
 Values    next_obs is the last observation of an episode at its end, never the first of the
           next one. terminated: the task is over, nothing follows. truncated: a limit cut it.
 Errors    "format": it is no log; "not found": a column; "limit": a row that is not there.
@@ -12,6 +14,7 @@ Errors    "format": it is no log; "not found": a column; "limit": a row that is 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,10 +26,18 @@ from .protocol import NUMPY_TYPES
 _MAGIC = 0x31676F6C64726F62
 _VERSION = 1
 _HEADER_BYTES = 1 << 20
-_COLUMN_BYTES, _NAME_BYTES = 128, 112
+_COLUMN_BYTES, _NAME_BYTES, _STACK_AT, _TYPE_AT = 128, 100, 100, 112
 _MAX_COLUMNS = 8000
 _MAX_ROW_BYTES = 1 << 28
 _RESERVE_BYTES, _RESERVE_MIN_BYTES = 1 << 43, 64 << 20
+
+
+class _Stack(NamedTuple):
+    """How a column is put together."""
+    n: int         # observations
+    back: int      # rows to the one before of the same copy
+    together: int  # elements of each that stand side by side
+    earlier: str   # the column of those before
 
 
 class Log:
@@ -47,19 +58,25 @@ class Log:
         self._memory = map_shared(fd, _RESERVE_BYTES, False, _RESERVE_MIN_BYTES)
         most = (len(self._memory) - _HEADER_BYTES) // self._row_bytes
         self.columns: dict[str, Array] = {}  # (rows, X), strided: only rows checked by `check`
+        self._stacks: dict[str, _Stack] = {}
         for i in range(n):
             self._add_column(head[32 + _COLUMN_BYTES * i:][:_COLUMN_BYTES], most)
 
     def _add_column(self, column: bytes, rows: int) -> None:
         name = column[:_NAME_BYTES].split(b"\0")[0].decode(errors="replace")
-        number, width = (int(x) for x in np.frombuffer(column, "<u4", 2, _NAME_BYTES))
-        offset = int(np.frombuffer(column, "<u8", 1, _NAME_BYTES + 8)[0])
+        number, width = (int(x) for x in np.frombuffer(column, "<u4", 2, _TYPE_AT))
+        offset = int(np.frombuffer(column, "<u8", 1, _TYPE_AT + 8)[0])
+        n, back, together = (int(x) for x in np.frombuffer(column, "<u4", 3, _STACK_AT))
         kind = NUMPY_TYPES.get(number)
         if kind is None or width < 1 or offset + width * kind.itemsize > self._row_bytes:
             raise Error(f"the experience log's column {name} is malformed", code="format")
         self.columns[name] = np.ndarray(
             (rows, width), kind, self._memory.data, _HEADER_BYTES + offset,
             (self._row_bytes, kind.itemsize))
+        if n > 0:
+            if n < 2 or back < 1 or together < 1 or width % together != 0:
+                raise Error(f"the experience log's column {name} is malformed", code="format")
+            self._stacks[name] = _Stack(n, back, together, f"{name.rpartition('/')[0]}/obs")
 
     def check(self, rows: Array) -> None:
         """Refuses rows that are not in the file yet: touching them would end the process."""
@@ -74,8 +91,27 @@ class Log:
         there = self.columns.get(column)
         if there is None:
             raise Error(f"the experience log has no column {column}", code="not found")
-        x = aligned((*rows.shape, there.shape[1]), there.dtype)
-        x[...] = there[rows]
+        if (stack := self._stacks.get(column)) is not None:
+            x = self._stacked(there, stack, column, rows)
+        else:
+            x = aligned((*rows.shape, there.shape[1]), there.dtype)
+            x[...] = there[rows]
         if present is not None:
             x[~present] = 0
+        return x
+
+    def _stacked(self, newest: Array, stack: _Stack, column: str, rows: Array) -> Array:
+        """The last observations at these rows, oldest first; the first one of an episode, or of
+        the log, also in place of those before it."""
+        width, earlier = newest.shape[1], self.columns[stack.earlier]
+        x = aligned((*rows.shape, stack.n * width), newest.dtype)
+        parts = x.reshape(*rows.shape, width // stack.together, stack.n, stack.together)
+        first, at, k = self.columns["first"][:, 0], rows, stack.n - 1
+        parts[..., k, :] = newest[at].reshape(*rows.shape, -1, stack.together)
+        if column != stack.earlier:  # before next_obs comes the row's own obs
+            k -= 1
+            parts[..., k, :] = earlier[at].reshape(*rows.shape, -1, stack.together)
+        for k in range(k - 1, -1, -1):
+            at = np.where((first[at] == 0) & (at >= stack.back), at - stack.back, at)
+            parts[..., k, :] = earlier[at].reshape(*rows.shape, -1, stack.together)
         return x

@@ -30,6 +30,7 @@ class Player:
     """An agent of the environment.
 
     obs       O, the numbers of its observation
+    stack     how many observations that are: the last ones, the newest at the end (env.stack)
     action    what its action can be
     uint8     its observations are bytes; `act` and batches give them as float32, 0 .. 255
     image     (height, width, channels) if the observation is one, flattened; otherwise ()
@@ -42,6 +43,7 @@ class Player:
     uint8: bool = False
     image: tuple[int, ...] = ()
     other: bool = False
+    stack: int = 1
 
 
 def player_of(m: Body) -> Player:
@@ -52,7 +54,7 @@ def player_of(m: Body) -> Player:
                       bool(a.get("masked", False)))
         return Player(str(m["name"]), str(m.get("team", "")), int(m["obs"]), space,
                       bool(m.get("uint8", False)), tuple(map(int, m.get("image", ()))),
-                      bool(m.get("other", False)))
+                      bool(m.get("other", False)), int(m.get("stack", 1)))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Error("agents: a name, observations and an action each expected",
                     code="protocol") from None

@@ -70,8 +70,10 @@ class Policy:
                                otherwise the index of the best score, or an array. mask: 1
                                for each choice that is possible; may also stand in the
                                observation, as {"observation": ..., "action_mask": ...}
-    policy.scores(rows)        what the network gives for rows (B, O): scores or actions
-    policy.reset()             at the begin of an episode, for policies with a memory
+    policy.scores(rows)        what the network gives for rows (B, O): scores or actions; with
+                               env.stack, O is that many observations
+    policy.reset()             at the begin of an episode, for policies with a memory, or that see
+                               several observations (env.stack)
     """
 
     def __init__(self, network: Network, agent: str, inputs: dict[str, Any]):
@@ -81,21 +83,25 @@ class Policy:
         self._acts: Any = None
         self._carry: Array | None = None
         self._last: Array | None = None
+        self._past: list[Array] = []  # the newest observations, oldest first
+        self._together = 0            # numbers of a picture's point; 0: it is no picture
         self._carry_name = inputs["carry"]
         self.is_scores: bool = inputs["is_scores"]
         self.reset()
 
     def reset(self) -> None:
         self._carry = self._last = None
+        self._past = []
 
     def _bind(self, sees: Any, acts: Any) -> None:
         """Converts by the bridge's spaces (bridge_spaces.py)."""
         self._sees, self._acts = sees, acts
         width = self._inputs["width"]
         extra = len(self._inputs["id"]) + (acts.width if self._inputs["last_action"] else 0)
-        if width != sees.width + extra:
+        self._together = sees.image[2] if sees.image else 0
+        if width != sees.width * self._inputs["stack"] + extra:
             raise Error(f"{self.agent}: the policy sees {width - extra} numbers, the "
-                        f"environment shows {sees.width}")
+                        f"environment shows {sees.width * self._inputs['stack']}")
         if self.is_scores != (acts.described["kind"] == "discrete"):
             raise Error(f"{self.agent}: a policy of "
                         f"{'discrete' if self.is_scores else 'continuous'} actions, but "
@@ -110,6 +116,16 @@ class Policy:
             raise Error(f"{self.agent}: the policy gives {n} numbers for an action, the "
                         f"environment expects {expected}")
         self.reset()
+
+    def _seen(self, observation: Array) -> Array:
+        """An observation as the agent saw it in training: clipped, behind those before it."""
+        n, clip = self._inputs["stack"], self._inputs["clip"]
+        x = np.asarray(observation, "f4")
+        if clip is not None:
+            x = x.clip(-clip, clip)
+        self._past = [*self._past, x][-n:] if self._past else [x] * n
+        parts = [p.reshape(-1, self._together or len(x)) for p in self._past]
+        return np.concatenate(parts, 1).ravel()
 
     def scores(self, observations: Any) -> Array:
         x = np.atleast_2d(np.asarray(observations, "f4"))
@@ -139,7 +155,7 @@ class Policy:
 
     def row(self, observation: Array, mask: bytes | Sequence[int] | None) -> Array:
         """An action as brood has it: one-hot for each part of it, or its numbers."""
-        x: Array = self.scores(observation)[0]
+        x: Array = self.scores(self._seen(observation))[0]
         if not self.is_scores:
             return x
         heads = self._acts.described["heads"] if self._acts else [len(x)]
@@ -212,6 +228,9 @@ def _inputs_of(network: Network, config: Mapping[str, Any], agent: str) -> dict[
         team = [a for a in config["agents"] if everyone or _team(a) == _team(agent)]
         inputs["id"] = [float(a == agent) for a in team]
     inputs["last_action"] = _setting(config, agent, "settings", "last_action") == "true"
+    inputs["stack"] = int(config["env"].get("stack", 1))
+    clip = config["env"].get("clip_observations", "none")
+    inputs["clip"] = None if clip == "none" else float(clip)
     return inputs
 
 
@@ -256,6 +275,9 @@ def _load(folder: pathlib.Path, config: Mapping[str, Any], agent: str, game: Any
         _bind(policy, game, game.possible_agents[index.index(agent)])
     elif policy._inputs["last_action"]:
         raise Error(f"{agent}: its policy sees its last action: give the environment, too")
+    elif policy._inputs["stack"] > 1 and \
+            any(f[2][0] == b"Conv2D" for f in network.nodes.values()):
+        raise Error(f"{agent}: its policy sees several pictures: give the environment, too")
     return policy
 
 
