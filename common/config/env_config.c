@@ -188,7 +188,8 @@ int env_config_take_place(struct env_config *e, const struct env_config *from,
 
 /* ---- the section ---- */
 
-/* Without an environment there is nothing to stack or to clip. */
+/* Without an environment there is nothing to stack or to clip; and entities are told apart by their
+ * place in one observation. */
 static int check_seen(const struct run_config *c, const struct yaml_node *env,
                       struct err *err)
 {
@@ -198,6 +199,10 @@ static int check_seen(const struct run_config *c, const struct yaml_node *env,
                                                      : NULL;
     char path[64];
 
+    if (c->env.stack > 1 && c->env.observe == ENV_OBSERVE_ENTITIES)
+        return yaml_fail(yaml_find(env, "stack"), "env.stack", err,
+                         "entities are seen one observation at a time, expected stack: 1 or "
+                         "observe: vector");
     if (key == NULL || strcmp(c->env.id, "none") != 0)
         return 0;
     (void)snprintf(path, sizeof(path), "env.%s", key);
