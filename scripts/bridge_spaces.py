@@ -7,7 +7,7 @@ import math
 import struct
 import sys
 
-MAX_HEADS = 8  # heads (parts) of a discrete action
+MAX_HEADS = 8  # choices that one action makes
 ONE = struct.pack("<f", 1.0)
 
 
@@ -235,27 +235,29 @@ def shaper(space, width):
 
 
 class Action:
-    """An action space as `width` numbers; decode(numbers) returns an element of it."""
+    """An action space as `width` numbers, those of its `heads` first; decode(numbers) returns an
+    element of it. scaled: numbers are in [-1, 1], whatever the bounds are."""
 
-    def __init__(self, space, what):
-        self.what = what
+    def __init__(self, space, what, scaled=False):
+        self.what, self.scaled, self.heads = what, scaled, []
         self.kind = kind_of(space)
         make = getattr(self, "make_" + self.kind.lower(), None)
         if make is None:
             raise Refused(f"{what}: actions of kind {self.kind} (Box, Discrete, "
-                          "MultiDiscrete and MultiBinary can be played: let a wrapper make "
-                          "it one of these)")
+                          "MultiDiscrete, MultiBinary, Dict and Tuple can be played: let a "
+                          "wrapper make it one of these)")
         make(space)
         if self.width == 0:
             raise Refused(f"{what}: its actions have no entries (let a wrapper give one that "
                           "is ignored)")
+        self.choices = sum(self.heads)
         self.any = bytes([1]) * self.width  # the mask if the environment gives none
 
     def set_heads(self, heads):
         if len(heads) > MAX_HEADS:
             raise Refused(f"{self.what}: an action of {len(heads)} parts, brood has at most "
                           f"{MAX_HEADS}")
-        self.width = sum(heads)
+        self.width, self.heads = sum(heads), heads
         self.described = {"kind": "discrete", "heads": heads, "width": self.width}
 
     @staticmethod
@@ -291,7 +293,7 @@ class Action:
         self.width = math.prod(int(n) for n in space.shape)
         low = low * self.width if len(low) == 1 else low
         high = high * self.width if len(high) == 1 else high
-        scaled = len(set(low)) > 1 or len(set(high)) > 1
+        scaled = self.scaled or len(set(low)) > 1 or len(set(high)) > 1
         if scaled and not all(map(math.isfinite, low + high)):
             raise Refused(f"{self.what}: a Box of actions of which some have bounds (let a "
                           "wrapper give all of them, or none)")
@@ -310,16 +312,59 @@ class Action:
             return shaped([min(max(v, l), h) for v, (l, h, _, _) in zip(x, parts)])
         self.decode = decode
 
+    def make_dict(self, space):
+        self.make_parts(list(space.spaces), space.spaces)
+        names, decode = list(space.spaces), self.decode
+        self.decode = lambda x: dict(zip(names, decode(x)))
+
+    def make_tuple(self, space):
+        self.make_parts(range(len(space.spaces)), space.spaces)
+
+    def make_parts(self, names, spaces):
+        """The heads of all parts, then the numbers of all."""
+        self.parts, bounds = {}, set()
+        for scaled in sorted({self.scaled, True}):
+            self.parts = {n: Action(spaces[n], f"{self.what}.{n}", scaled) for n in names}
+            described = [p.described for p in self.parts.values()]
+            bounds = {(d["low"], d["high"]) for d in described if "low" in d}
+            if len(bounds) <= 1:
+                break
+        parts = list(self.parts.values())
+        self.set_heads([n for p in parts for n in p.heads])
+        self.width, choices, places = sum(p.width for p in parts), self.width, []
+        head, number = 0, choices
+        for p in parts:
+            last, end = head + p.choices, number + p.width - p.choices
+            places.append((p.decode, head, last, number, end))
+            head, number = last, end
+        if bounds:
+            (low, high), = bounds
+            self.described = {"kind": "hybrid" if choices else "box", "heads": self.heads,
+                              "width": self.width, "low": low, "high": high}
+        self.decode = lambda x: tuple([decode(x[a:b] + x[c:d]) for decode, a, b, c, d in places])
+
     def mask(self, value):
         """The bytes of an environment's mask, which has an entry for each choice of each
-        head, as a vector or nested sequences. For a MultiBinary also in the form that
-        Gymnasium's sample() takes: per bit, 0 or 1 for the only allowed value, 2 for both."""
+        head, as a vector or nested sequences. Also in the form that Gymnasium's sample()
+        takes: of a MultiBinary, per bit, 0 or 1 for the only allowed value, 2 for both; of a
+        Dict or Tuple, one for each part, or None."""
         if value is None:
             return self.any
+        numbers = bytes([1]) * (self.width - self.choices)
+        if self.kind in ("Dict", "Tuple") and self.is_by_part(value):
+            each = [value.get(n) if isinstance(value, dict) else value[n] for n in self.parts]
+            masks = [p.mask(m if p.choices else None)[:p.choices]
+                     for p, m in zip(self.parts.values(), each)]
+            return b"".join(masks) + numbers
         mask = flatten(value)
         if self.kind == "MultiBinary" and 2 * len(mask) == self.width:
             mask = [x for bit in mask for x in (bit != 1, bit != 0)]
-        if len(mask) != self.width:
+        if len(mask) != self.choices:
             raise Refused(f"{self.what}: an action mask of {len(mask)}, expected "
-                          f"{self.width}")
-        return bytes([1 if x else 0 for x in mask])
+                          f"{self.choices}")
+        return bytes([1 if x else 0 for x in mask]) + numbers
+
+    def is_by_part(self, value):
+        return isinstance(value, dict) or (isinstance(value, (list, tuple)) and
+                                           len(value) == len(self.parts) and
+                                           any(m is None or shape_of(m) for m in value))

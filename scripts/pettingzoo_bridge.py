@@ -20,12 +20,12 @@ Kinds    PettingZoo's parallel environments.
          the actions of the others are ignored.
          Gymnasium's: a team of one agent; or, if the spaces of actions and of observations
          are Tuples of equal length (lb-foraging, rware), an agent for each of their parts.
-Spaces   Box, Discrete, MultiDiscrete, MultiBinary; observations also Dict and Tuple of
-         those, flattened. Observations that are all uint8 (pictures) stay bytes, in
-         messages and in the log; networks see 0 to 255. Discrete values become one-hot
-         vectors in an observation. For a Box of actions whose entries have different
-         bounds, agents act in [-1, 1] and the bridge scales; for a Box of whole numbers
-         it rounds.
+Spaces   Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those, flattened.
+         Observations that are all uint8 (pictures) stay bytes, in messages and in the log;
+         networks see 0 to 255. Discrete values become one-hot vectors in an observation. For
+         Boxes of actions whose entries have different bounds, agents act in [-1, 1] and the
+         bridge scales; for a Box of whole numbers it rounds. An action of choices and numbers
+         is hybrid: the choices of all parts come first, then their numbers.
 Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is
          that of the observation alone; or infos[agent]["action_mask"]. An environment
          must give masks from the first reset on, or never: later ones are refused. A

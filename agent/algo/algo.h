@@ -52,9 +52,9 @@ struct space { /* of one agent */
      * which is 1 if the entity is there and 0 if not; else 0. */
     int64_t entities[2];
     int64_t width; /* U */
-    int box;       /* 0: discrete */
-    int particle;  /* a particle world's box: heads have a meaning */
-    int masked;    /* not every choice is always possible: the log has masks (layout.h) */
+    int box;      /* 0: discrete; 1 also of a hybrid action (choices.h): it has numbers */
+    int particle; /* a particle world's box: heads have a meaning */
+    int masked;   /* not every choice is always possible: the log has masks (layout.h) */
     int symmetric; /* its settings ask for the environment's symmetry (symmetry.h) */
     int other;     /* it is in another group of learners, or does not learn */
     int n_heads;

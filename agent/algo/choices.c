@@ -31,7 +31,9 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n)
 /* The case without masks, which needs no mask look-ups. */
 static void harden_open(const struct space *space, float *x, size_t rows)
 {
-    for (size_t e = 0; e < rows; e++)
+    const int64_t others = space->width - choices_width(space);
+
+    for (size_t e = 0; e < rows; e++, x += others)
         for (int h = 0; h < space->n_heads; h++) {
             one_hot(x, space->heads[h], choice_best(x, space->heads[h]));
             x += space->heads[h];
@@ -41,11 +43,13 @@ static void harden_open(const struct space *space, float *x, size_t rows)
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows)
 {
+    const int64_t others = space->width - choices_width(space);
+
     if (allowed == NULL) {
         harden_open(space, x, rows);
         return;
     }
-    for (size_t e = 0; e < rows; e++) {
+    for (size_t e = 0; e < rows; e++, x += others, allowed += others) {
         for (int h = 0; h < space->n_heads; h++) {
             one_hot(x, space->heads[h], choice_best_of(x, allowed, space->heads[h]));
             x += space->heads[h];
@@ -57,14 +61,19 @@ void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
 void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
                   float *ret)
 {
-    for (size_t i = 0; i < rows * (size_t)space->n_heads; i++) {
-        const int32_t n = space->heads[i % (size_t)space->n_heads];
-        const int all = allowed == NULL || !any_of(allowed, n);
+    const int32_t others = (int32_t)(space->width - choices_width(space));
 
-        for (int32_t k = 0; k < n; k++)
-            ret[k] = all || allowed[k] ? 1.0f : 0.0f;
-        allowed += allowed != NULL ? n : 0;
-        ret += n;
+    for (size_t e = 0; e < rows; e++) {
+        for (int h = 0; h <= space->n_heads; h++) {
+            const int is_head = h < space->n_heads;
+            const int32_t n = is_head ? space->heads[h] : others;
+            const int all = !is_head || allowed == NULL || !any_of(allowed, n);
+
+            for (int32_t k = 0; k < n; k++)
+                ret[k] = all || allowed[k] ? 1.0f : 0.0f;
+            allowed += allowed != NULL ? n : 0;
+            ret += n;
+        }
     }
 }
 
@@ -91,13 +100,23 @@ int32_t choices_allowed(const struct space *space, const uint8_t *allowed, int32
     return found;
 }
 
-int choices_only(const struct space *space)
+int64_t choices_width(const struct space *space)
 {
     int64_t in_heads = 0;
 
     for (int h = 0; h < space->n_heads; h++)
         in_heads += space->heads[h];
-    return in_heads == space->width;
+    return in_heads;
+}
+
+int choices_only(const struct space *space)
+{
+    return choices_width(space) == space->width;
+}
+
+int choices_beside_numbers(const struct space *space)
+{
+    return space->n_heads > 0 && !choices_only(space);
 }
 
 int32_t choices_count(const struct space *space, int32_t max)

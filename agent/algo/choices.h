@@ -1,5 +1,7 @@
 /* choices.h - discrete actions: heads of one-hot vectors, and the combinations of them.
  *
+ * Hybrid   an action (U) of heads, whose vectors are its first entries, and of numbers behind
+ *          them. What is here for rows of actions passes over the numbers.
  * Masks (U) u8 mark the entries that may be chosen; NULL: all. A head without a marked
  * entry may choose any.
  * A combination of heads is numbered with the first head fastest: a particle world's
@@ -34,13 +36,17 @@ int32_t choice_draw(const float *p, float draw, int32_t n);
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows);
 
-/* Converts masks to numbers, 1 or 0; a head whose mask has no 1 gets all 1. allowed and
- * ret: (rows, U). */
+/* Converts masks to numbers, 1 or 0; a head whose mask has no 1 gets all 1, as what is no head
+ * does. allowed and ret: (rows, U). */
 void choices_open(const struct space *space, const uint8_t *allowed, size_t rows,
                   float *ret);
 
+/* How many entries of an action its heads have. */
+int64_t choices_width(const struct space *space);
 /* Whether the heads make up the whole action, so that it is one choice for each head. */
 int choices_only(const struct space *space);
+/* Whether an action is hybrid. */
+int choices_beside_numbers(const struct space *space);
 /* The most combinations that an algorithm values at once. */
 enum { CHOICES_MAX = 4096 };
 /* The number of combinations; 0 if the space has no heads, or if there are more than

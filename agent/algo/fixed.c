@@ -13,9 +13,20 @@
 void clip_to_box(float *x, size_t rows, const struct space *space)
 {
     const float low = (float)space->low, high = (float)space->high;
+    const int64_t first = choices_beside_numbers(space) ? choices_width(space) : 0;
 
-    for (size_t i = 0; i < rows * (size_t)space->width; i++)
-        x[i] = x[i] <= low ? low : x[i] >= high ? high : x[i];
+    for (size_t e = 0; e < rows; e++, x += space->width)
+        for (int64_t i = first; i < space->width; i++)
+            x[i] = x[i] <= low ? low : x[i] >= high ? high : x[i];
+}
+
+/* Lets each head take its largest entry, and clips the numbers. */
+static void settle(const struct space *self, const struct act_args *args, float *actions)
+{
+    if (!self->box || choices_beside_numbers(self))
+        choices_harden(self, actions, args->allowed, args->n_copies);
+    if (self->box)
+        clip_to_box(actions, args->n_copies, self);
 }
 
 /* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
@@ -27,10 +38,7 @@ static int noop_decide(void *policy, const struct space *self, struct session *s
     float *actions = ret->actions;
 
     memset(actions, 0, args->n_copies * (size_t)self->width * sizeof(*actions));
-    if (self->box)
-        clip_to_box(actions, args->n_copies, self);
-    else
-        choices_harden(self, actions, args->allowed, args->n_copies);
+    settle(self, args, actions);
     return 0;
 }
 
@@ -38,7 +46,7 @@ static const struct fixed_policy noop_policy = {.decide = noop_decide};
 
 /* Acts uniformly at random over the possible choices of each head, or the points of a
  * box; in a box without bounds, with standard normal draws. Each head takes the choice with
- * the largest of uniform draws. */
+ * the largest of its draws, which in a hybrid action are those of numbers. */
 static int random_decide(void *policy, const struct space *self, struct session *s,
                          const struct act_args *args, struct act_result *ret,
                          struct err *err)
@@ -47,21 +55,15 @@ static int random_decide(void *policy, const struct space *self, struct session 
     const size_t width = (size_t)self->width;
     const float low = (float)self->low, span = (float)(self->high - self->low);
 
-    if (self->box && !isfinite(span)) {
+    if (self->box && !isfinite(span))
         rng_normal_rows_f32(args->key, args->counter, args->draw_first, actions,
                             args->n_copies, width);
-        clip_to_box(actions, args->n_copies, self);
-        return 0;
-    }
-    rng_uniform_rows_f32(args->key, args->counter, args->draw_first, actions,
-                         args->n_copies, width);
-    if (!self->box) {
-        choices_harden(self, actions, args->allowed, args->n_copies);
-        return 0;
-    }
-    for (size_t i = 0; i < args->n_copies * width; i++)
+    else
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, actions,
+                             args->n_copies, width);
+    for (size_t i = 0; self->box && isfinite(span) && i < args->n_copies * width; i++)
         actions[i] = low + span * actions[i];
-    clip_to_box(actions, args->n_copies, self); /* against rounding */
+    settle(self, args, actions); /* clips against rounding */
     return 0;
 }
 
@@ -173,7 +175,8 @@ static const struct algo_about frozen_about = {
                     "elsewhere",
              .stages = "propose(all)",
              .source = "a checkpoint of brood, or of TensorFlow 1 with its MetaGraph",
-             .fixed = 1},
+             .fixed = 1,
+             .hybrid = 1},
     .settings = frozen_settings};
 static const struct algo_about heuristic_about = {
     .info = {.summary = "acts by rules written for its environment; does not learn",
@@ -188,14 +191,16 @@ static const struct algo_about noop_about = {
              .use = "agents that are not to act",
              .stages = "propose(all)",
              .source = "agent/algo/fixed.c",
-             .fixed = 1},
+             .fixed = 1,
+             .hybrid = 1},
     .settings = no_settings};
 static const struct algo_about random_about = {
     .info = {.summary = "acts at random, evenly over what is possible",
              .use = "the bottom of a comparison, and tests of environments",
              .stages = "propose(all)",
              .source = "agent/algo/fixed.c",
-             .fixed = 1},
+             .fixed = 1,
+             .hybrid = 1},
     .settings = no_settings};
 
 #define FIXED_OPS(NAME, ABOUT, VARIANT)                                                  \

@@ -7,14 +7,17 @@
  *     collections of the graph     policy/observation, and policy/logits (the scores of
  *                                  choices) or policy/action: every algorithm of brood
  *                                  that has a policy names its tensors so; also
- *                                  policy/combinations if the scores are of those
+ *                                  policy/combinations if the scores are of those;
+ *                                  of hybrid actions policy/hybrid
  *                                  of a recurrent policy policy/carry, fed, and
  *                                  policy/next_carry
  *     settings observation, action the tensors of any other graph; for discrete actions
- *                                  the second one has scores
+ *                                  the second one has scores, for hybrid ones the heads'
+ *                                  scores and then the numbers
  *
  * From scores the setting `choose` selects: greedy the highest of each head, sample a
- * draw from their softmax (by adding Gumbel noise: Maddison, Tarlow, Minka 2014).
+ * draw from their softmax (by adding Gumbel noise: Maddison, Tarlow, Minka 2014). Numbers are
+ * taken as they are.
  */
 #include "agent/algo/choices.h"
 #include "agent/algo/fixed.h"
@@ -36,7 +39,8 @@ struct frozen {
     struct output carry, next_carry; /* (B, H), of a recurrent one */
     int64_t carry_width;             /* H; 0: it carries nothing */
     float *carried;                  /* (places, H) */
-    int is_scores, is_of_combinations;
+    enum { GIVES_SCORES, GIVES_NUMBERS, GIVES_BOTH } gives;
+    int is_of_combinations;
     int64_t width; /* W of the scores: U, or the number of the heads' combinations */
     int sample;
     float *scores, *noise; /* (places, W) */
@@ -58,13 +62,16 @@ static int named(struct graph *g, const char *collection, struct output *ret)
 
 static int find_by_collection(struct frozen *f, struct graph *g, struct err *err)
 {
-    f->is_scores = named(g, POLICY_LOGITS, &f->action);
+    const int has_scores = named(g, POLICY_LOGITS, &f->action),
+              has_both = !has_scores && named(g, POLICY_HYBRID, &f->action);
+
+    f->gives = has_scores ? GIVES_SCORES : has_both ? GIVES_BOTH : GIVES_NUMBERS;
     if (named(g, POLICY_CARRY, &f->carry) &&
         named(g, POLICY_NEXT_CARRY, &f->next_carry) && output_shape(f->carry).rank == 2 &&
         output_shape(f->carry).dim[1] > 0)
         f->carry_width = output_shape(f->carry).dim[1];
     if (named(g, POLICY_OBSERVATION, &f->observation) &&
-        (f->is_scores || named(g, POLICY_ACTION, &f->action)))
+        (has_scores || has_both || named(g, POLICY_ACTION, &f->action)))
         return 0;
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
                       "its graph does not say which tensors are the policy's; "
@@ -73,8 +80,7 @@ static int find_by_collection(struct frozen *f, struct graph *g, struct err *err
 }
 
 static int find_by_settings(struct frozen *f, const struct graph *g,
-                            const struct algorithm_settings *set, int is_discrete,
-                            struct err *err)
+                            const struct algorithm_settings *set, struct err *err)
 {
     struct err why;
 
@@ -84,7 +90,6 @@ static int find_by_settings(struct frozen *f, const struct graph *g,
     if (lookup_tensor(g, set->action, &f->action, &why) < 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.action"), "%s",
                           why.msg);
-    f->is_scores = is_discrete;
     return 0;
 }
 
@@ -121,7 +126,12 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
     struct graph *g = args->graph;
     const struct space *self = &args->agents[args->self];
     const struct algorithm_settings *set = args->settings;
-    const int is_discrete = !self->box;
+    static const char *const kinds[] = {[GIVES_SCORES] = "discrete",
+                                        [GIVES_NUMBERS] = "continuous",
+                                        [GIVES_BOTH] = "hybrid"};
+    const int wanted = choices_beside_numbers(self) ? GIVES_BOTH
+                       : self->box                  ? GIVES_NUMBERS
+                                                    : GIVES_SCORES;
     struct output named_so;
     int64_t combinations;
     int r;
@@ -130,14 +140,15 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.observation"),
                           "observation and action name two tensors of one graph, "
                           "expected both or neither");
-    r = set->observation != NULL ? find_by_settings(f, g, set, is_discrete, err)
+    f->gives = wanted;
+    r = set->observation != NULL ? find_by_settings(f, g, set, err)
                                  : find_by_collection(f, g, err);
     if (r < 0)
         return r;
     combinations = choices_count(self, MAX_COMBINATIONS);
     f->width = self->width;
     f->is_of_combinations =
-        f->is_scores && combinations > 0 && fits(f->action, combinations) &&
+        f->gives == GIVES_SCORES && combinations > 0 && fits(f->action, combinations) &&
         (!fits(f->action, f->width) || named(g, POLICY_COMBINATIONS, &named_so));
     if (f->is_of_combinations)
         f->width = combinations;
@@ -149,12 +160,11 @@ static int find_tensors(struct frozen *f, const struct algo_args *args, struct e
         (f->carry_width > 0 && (r = check_tensor(f->next_carry, f->carry_width,
                                                  "what it carries,", "", err)) < 0))
         return r;
-    if (f->is_scores ? choices_only(self) : !is_discrete)
+    if ((int)f->gives == wanted || (f->gives == GIVES_SCORES && choices_only(self)))
         return 0;
     return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
-                      "a policy of %s actions, but those of %s are %s",
-                      f->is_scores ? "discrete" : "continuous", self->name,
-                      is_discrete ? "discrete" : "continuous");
+                      "a policy of %s actions, but those of %s are %s", kinds[f->gives],
+                      self->name, kinds[wanted]);
 }
 
 /* ---- life ---- */
@@ -237,13 +247,14 @@ static void add_gumbel(struct frozen *f, const struct space *self,
                        const struct act_args *args)
 {
     const size_t width = (size_t)f->width;
+    const size_t scores = f->gives == GIVES_BOTH ? (size_t)choices_width(self) : width;
 
     for (size_t i = 0; i < args->n_copies; i++)
         rng_gumbel_f32(args->key, args->counter[i],
                        args->draw_first[i] / (size_t)self->width * width,
                        f->noise + i * width, width);
     for (size_t i = 0; i < args->n_copies * width; i++)
-        f->scores[i] += f->noise[i];
+        f->scores[i] += i % width < scores ? f->noise[i] : 0;
 }
 
 static void choose(struct frozen *f, const struct space *self,
@@ -256,6 +267,8 @@ static void choose(struct frozen *f, const struct space *self,
     if (!f->is_of_combinations) {
         memcpy(actions, f->scores, args->n_copies * width * sizeof(*actions));
         choices_harden(self, actions, args->allowed, args->n_copies);
+        if (f->gives == GIVES_BOTH)
+            clip_to_box(actions, args->n_copies, self);
         return;
     }
     for (size_t i = 0; i < args->n_copies; i++) {
@@ -304,7 +317,7 @@ static int frozen_decide(void *policy, const struct space *self, struct session 
 
     reserve(f, args->n_copies);
     out[0] = tensor_view(DT_FLOAT, SHAPE(rows, f->width),
-                         f->is_scores ? f->scores : ret->actions);
+                         f->gives == GIVES_NUMBERS ? ret->actions : f->scores);
     if (f->carry_width > 0) {
         take_carry(f, args);
         feeds[1] =
@@ -314,10 +327,10 @@ static int frozen_decide(void *policy, const struct space *self, struct session 
     r = session_run(s, &run, out, err);
     if (r < 0)
         return err_wrap(err, "%s: the frozen policy", f->name), r;
-    if (f->is_scores)
-        choose(f, self, args, ret->actions);
-    else
+    if (f->gives == GIVES_NUMBERS)
         clip_to_box(ret->actions, args->n_copies, self);
+    else
+        choose(f, self, args, ret->actions);
     return 0;
 }
 

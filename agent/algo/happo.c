@@ -195,7 +195,8 @@ static const struct algo_about about = {
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
              .team_reward = 1,
-             .keeps_window = 1},
+             .keeps_window = 1,
+             .hybrid = 1},
     .settings = settings};
 
 const struct algo_ops happo_ops = {ON_POLICY_OPS("happo", about, 0, build, happo_free)};

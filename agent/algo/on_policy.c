@@ -69,7 +69,7 @@ static int check(const struct algo_args *args, struct err *err)
         return rc;
     if (!(isfinite(self->low) && isfinite(self->high) && self->low < self->high))
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
-                          "%s needs discrete actions, or continuous ones with bounds",
+                          "%s needs discrete actions, or numbers with bounds",
                           args->config->algorithm);
     return 0;
 }

@@ -16,8 +16,13 @@ static void collect(struct graph *g, const char *key, struct output x)
 void name_policy(struct graph *g, struct output observation, struct output action,
                  enum policy_gives gives)
 {
+    static const char *const names[] = {[POLICY_GIVES_ACTION] = POLICY_ACTION,
+                                        [POLICY_SCORES_CHOICES] = POLICY_LOGITS,
+                                        [POLICY_SCORES_COMBINATIONS] = POLICY_LOGITS,
+                                        [POLICY_GIVES_HYBRID] = POLICY_HYBRID};
+
     collect(g, POLICY_OBSERVATION, observation);
-    collect(g, gives == POLICY_GIVES_ACTION ? POLICY_ACTION : POLICY_LOGITS, action);
+    collect(g, names[gives], action);
     if (gives == POLICY_SCORES_COMBINATIONS)
         collect(g, POLICY_COMBINATIONS, action);
 }

@@ -18,6 +18,8 @@ struct space; /* algo.h */
 #define POLICY_COMBINATIONS "policy/combinations"
 /* The action in a box, (B, U). */
 #define POLICY_ACTION       "policy/action"
+/* Of a hybrid action, (B, U): scores of each head's choices, and behind them the numbers. */
+#define POLICY_HYBRID       "policy/hybrid"
 
 /* What a recurrent policy takes from step to step, (B, H): fed, and its value after the step. */
 #define POLICY_CARRY      "policy/carry"
@@ -26,7 +28,8 @@ struct space; /* algo.h */
 enum policy_gives {
     POLICY_GIVES_ACTION,
     POLICY_SCORES_CHOICES,
-    POLICY_SCORES_COMBINATIONS
+    POLICY_SCORES_COMBINATIONS,
+    POLICY_GIVES_HYBRID
 };
 /* Names a policy's tensors, for frozen.c, which acts without the algorithm. */
 void name_policy(struct graph *g, struct output observation, struct output action,

@@ -108,7 +108,8 @@ static const struct algo_about ia2c_about = {
              .defaults = a2c_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
-             .shares = 1},
+             .shares = 1,
+             .hybrid = 1},
     .settings = settings};
 static const struct algo_about ippo_about = {
     .info = {.summary = "each agent alone: proximal policy optimisation on its own "
@@ -123,7 +124,8 @@ static const struct algo_about ippo_about = {
              .defaults = ppo_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
-             .shares = 1},
+             .shares = 1,
+             .hybrid = 1},
     .settings = settings};
 static const struct algo_about maa2c_about = {
     .info = {.summary = "advantage actor-critic with critics that see all observations",
@@ -136,7 +138,8 @@ static const struct algo_about maa2c_about = {
              .defaults = a2c_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
-             .shares = 1},
+             .shares = 1,
+             .hybrid = 1},
     .settings = settings};
 static const struct algo_about mappo_about = {
     .info = {.summary =
@@ -150,7 +153,8 @@ static const struct algo_about mappo_about = {
              .defaults = ppo_defaults,
              .scalars = on_policy_scalars,
              .rows = ROWS_WINDOW,
-             .shares = 1},
+             .shares = 1,
+             .hybrid = 1},
     .settings = settings};
 
 #define PPO_OPS(NAME, ABOUT, VARIANT)                                                    \

@@ -14,7 +14,7 @@
 
 const char *sampled_policy_column(const struct sampled_policy *p)
 {
-    return p->gaussian ? "sample" : "action";
+    return p->numbers > 0 ? "sample" : "action";
 }
 
 void sampled_policy_init(struct sampled_policy *p, struct kit *k,
@@ -23,8 +23,9 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     struct matrices *all = &k->matrices;
 
     p->kit = k;
-    p->gaussian = !choices_only(k->self);
-    p->masked = k->self->masked && !p->gaussian;
+    p->choices = choices_width(k->self);
+    p->numbers = k->self->width - p->choices;
+    p->masked = k->self->masked && p->choices > 0;
     p->id = agent_id_of(args);
     p->input = k->self->obs + p->id.width;
     p->units = k->settings->recurrent;
@@ -73,57 +74,89 @@ static struct output log_probabilities(struct graph *g, struct output logits,
     return concat(g, head, (size_t)space->n_heads, 1, NULL);
 }
 
-/* Log-probabilities of choices, or means. */
+/* Of the columns of an action: those of the heads, or the numbers behind them. */
+static struct output part_of(const struct sampled_policy *p, struct output x,
+                             int of_numbers)
+{
+    if (p->choices == 0 || p->numbers == 0)
+        return x;
+    return slice_columns(p->kit->graph, x, of_numbers ? p->choices : 0,
+                         of_numbers ? p->numbers : p->choices, NULL);
+}
+
+/* One behind the other, where there are both. */
+static struct output joined(const struct sampled_policy *p, struct output choices,
+                            struct output numbers)
+{
+    const struct output both[] = {choices, numbers};
+
+    if (p->choices == 0 || p->numbers == 0)
+        return p->choices > 0 ? choices : numbers;
+    return concat(p->kit->graph, both, 2, 1, NULL);
+}
+
+/* Log-probabilities of choices, and means. */
 static struct output scores_of(struct sampled_policy *p, struct output x)
 {
     struct graph *g = p->kit->graph;
+    struct output choices = {0};
 
-    if (p->gaussian)
-        return x;
-    if (p->masked)
+    if (p->masked) /* numbers are lowered by 0 */
         x = forbid_choices(g, x, p->allowed);
-    return log_probabilities(g, x, p->kit->self);
+    if (p->choices > 0)
+        choices = log_probabilities(g, part_of(p, x, 0), p->kit->self);
+    return joined(p, choices, part_of(p, x, 1));
 }
 
-/* For frozen.c. x: logits, or means. */
+/* For frozen.c. x: logits, and means. */
 static void name(struct sampled_policy *p, struct output x)
 {
     const struct space *space = p->kit->self;
     struct graph *g = p->kit->graph;
+    const enum policy_gives gives = p->numbers == 0   ? POLICY_SCORES_CHOICES
+                                    : p->choices == 0 ? POLICY_GIVES_ACTION
+                                                      : POLICY_GIVES_HYBRID;
 
-    if (p->gaussian)
-        x = clip_by_value(g, x, space->low, space->high, NULL);
-    name_policy(g, p->observation, x,
-                p->gaussian ? POLICY_GIVES_ACTION : POLICY_SCORES_CHOICES);
+    if (p->numbers > 0) {
+        const struct output logits = part_of(p, x, 0);
+
+        x = clip_by_value(g, part_of(p, x, 1), space->low, space->high, NULL);
+        x = joined(p, logits, x);
+    }
+    name_policy(g, p->observation, x, gives);
     if (p->units > 0)
         name_policy_carry(g, p->carry, p->next_carry);
 }
 
-static void make_categorical(struct sampled_policy *p, struct output logits)
+/* The distribution of the heads, or nothing if there are none. */
+static void make_categorical(struct sampled_policy *p)
 {
     struct graph *g = p->kit->graph;
+    const struct output scores = part_of(p, p->scores, 0);
 
-    p->scores = scores_of(p, logits);
-    p->log_prob = sum_of_row(g, mul(g, p->action, p->scores));
-    p->probabilities = unary(g, "Exp", p->scores, NULL);
+    p->log_prob = sum_of_row(g, mul(g, part_of(p, p->action, 0), scores));
+    p->probabilities = unary(g, "Exp", scores, NULL);
     p->entropy =
-        unary(g, "Neg", sum_of_row(g, mul(g, p->probabilities, p->scores)), "entropy");
+        unary(g, "Neg", sum_of_row(g, mul(g, p->probabilities, scores)), "entropy");
 }
 
-static void make_gaussian(struct sampled_policy *p, struct output mean)
+/* That of the numbers; the heads' was made before, if there are any. */
+static void make_gaussian(struct sampled_policy *p)
 {
     const struct initializer zeros = zeros_initializer();
-    const struct space *space = p->kit->self;
+    const struct output mean = part_of(p, p->scores, 1);
     struct graph *g = p->kit->graph;
+    struct output log_prob, entropy;
 
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
-    p->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(space->width), &zeros, 0);
+    p->log_std = get_variable(g, "log_std", DT_FLOAT, &SHAPE(p->numbers), &zeros, 0);
     variable_scope_leave(g);
     if (p->log_std == NULL)
         return;
-    p->scores = mean;
-    p->log_prob = normal_log_prob(g, mean, p->log_std->read, p->action);
-    p->entropy = normal_entropy(g, mean, p->log_std->read);
+    log_prob = normal_log_prob(g, mean, p->log_std->read, part_of(p, p->action, 1));
+    entropy = normal_entropy(g, mean, p->log_std->read);
+    p->log_prob = p->choices > 0 ? add(g, p->log_prob, log_prob) : log_prob;
+    p->entropy = p->choices > 0 ? add(g, p->entropy, entropy) : entropy;
 }
 
 /* steps 0: one step, which sets next_carry; otherwise chunks of so many. */
@@ -165,10 +198,11 @@ void sampled_policy_make(struct sampled_policy *p)
         p->act_scores = scores_of(p, x);
         learnt = network(p, p->chunk, REUSE_TRUE);
     }
-    if (p->gaussian)
-        make_gaussian(p, learnt);
-    else
-        make_categorical(p, learnt);
+    p->scores = scores_of(p, learnt);
+    if (p->choices > 0)
+        make_categorical(p);
+    if (p->numbers > 0)
+        make_gaussian(p);
     if (p->units == 0)
         p->act_scores = p->scores;
 }
@@ -242,14 +276,15 @@ size_t sampled_policy_columns(const struct sampled_policy *p, struct algo_column
     size_t n = 0;
 
     ret[n++] = (struct algo_column){"log_prob", 1};
-    if (p->gaussian)
+    if (p->numbers > 0)
         ret[n++] = (struct algo_column){"sample", p->kit->self->width};
     if (p->units > 0)
         ret[n++] = (struct algo_column){"carry", p->carry_width};
     return n;
 }
 
-/* Columns that are NULL are not written. */
+/* Turns the scores of heads into actions. Columns that are NULL are not written. In a hybrid
+ * action numbers have draws here, too, which are not used. */
 static void choose_all(const struct sampled_policy *p, const struct act_args *args,
                        float *draw, struct act_result *ret)
 {
@@ -264,13 +299,16 @@ static void choose_all(const struct sampled_policy *p, const struct act_args *ar
     sampled_policy_choose(p, draw, args->allowed, ret->actions, n, ret->columns[0]);
 }
 
-/* Turns the means into actions. */
+/* Turns the means into actions; heads have their choices already. */
 static int draw_all(const struct sampled_policy *p, struct session *s,
                     const struct act_args *args, float *draw, struct act_result *ret,
                     struct err *err)
 {
     const struct space *space = p->kit->self;
     const size_t width = (size_t)space->width, n = args->n_copies;
+    const size_t choices = (size_t)p->choices;
+    const struct rng_key key =
+        choices > 0 ? rng_key_derive(args->key, "numbers") : args->key;
     const float low = (float)space->low, high = (float)space->high;
     const float *log_std;
     struct tensor t;
@@ -281,16 +319,20 @@ static int draw_all(const struct sampled_policy *p, struct session *s,
     log_std = tensor_f32(&t);
     memset(draw, 0, n * width * sizeof(float));
     if (args->mode != ACT_GREEDY)
-        rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, n, width);
+        rng_normal_rows_f32(key, args->counter, args->draw_first, draw, n, width);
     for (size_t e = 0; e < n; e++) {
-        float log_prob = 0;
+        float log_prob = choices > 0 && ret->columns[0] != NULL ? ret->columns[0][e] : 0;
 
-        for (size_t k = 0; k < width; k++) {
+        if (ret->columns[1] != NULL)
+            memcpy(ret->columns[1] + e * width, ret->actions + e * width,
+                   choices * sizeof(float));
+        for (size_t k = choices; k < width; k++) {
             const size_t i = e * width + k;
+            const float log_deviation = log_std[k - choices];
             const float x =
-                ret->actions[i] + (float)exp_f64((double)log_std[k]) * draw[i];
+                ret->actions[i] + (float)exp_f64((double)log_deviation) * draw[i];
 
-            log_prob -= 0.5f * draw[i] * draw[i] + log_std[k] + (float)HALF_LOG_2PI;
+            log_prob -= 0.5f * draw[i] * draw[i] + log_deviation + (float)HALF_LOG_2PI;
             if (ret->columns[1] != NULL)
                 ret->columns[1][i] = x;
             ret->actions[i] = fminf(fmaxf(x, low), high);
@@ -306,7 +348,8 @@ static void feed_acting_carry(struct sampled_policy *p, struct batch *b,
                               const struct act_args *args, struct act_result *ret)
 {
     const size_t width = (size_t)p->carry_width;
-    float *x = batch_room(b, p->act_carry), *column = ret->columns[p->gaussian ? 2 : 1];
+    float *x = batch_room(b, p->act_carry),
+          *column = ret->columns[p->numbers > 0 ? 2 : 1];
 
     for (size_t e = 0; e < (size_t)b->n; e++) {
         const int is_first =
@@ -340,9 +383,9 @@ int sampled_policy_act(struct sampled_policy *p, struct session *s,
         feed_acting_carry(p, &b, args, ret);
     batch_fetch_data(&b, p->act_scores, ret->actions, width);
     batch_run(&b);
-    if (b.rc == 0 && p->gaussian)
-        return draw_all(p, s, args, draw, ret, err);
-    if (b.rc == 0)
+    if (b.rc == 0 && p->choices > 0)
         choose_all(p, args, draw, ret);
+    if (b.rc == 0 && p->numbers > 0)
+        return draw_all(p, s, args, draw, ret, err);
     return b.rc;
 }

@@ -4,15 +4,20 @@
  *           of impossible choices by 1e8.
  * Box       a normal distribution for each column, with deviations that do not depend on the
  *           observation (variable p_func/log_std); actions are cut to the bounds.
+ * Hybrid    both, independent of each other: C columns of heads, then V numbers. The action's
+ *           log-probability and the entropy are sums over heads and numbers. (Fan, Su, Zhang, Yu
+ *           2019, "Hybrid actor-critic reinforcement learning in parameterized action space", has
+ *           numbers of their own for each choice; here all choices have the same.)
  * Recurrent with the setting `recurrent`, a GRU or LSTM behind the hidden layers. Acting carries
  *           its state through an episode, and adds to each row `carry` (H), the state that the
  *           action was chosen with. To learn, rows are chunks of L = `chunk` consecutive steps of
  *           a copy, R of them in the order of time: row t R + r is step t of chunk r; each begins
  *           with the carry of its first row, and is reset where an episode begins.
  * act       a draw, or the most likely action (greedy). Adds to each row of the log `log_prob`
- *           (1), the logarithm of the action's probability when it was drawn; for boxes also
- *           `sample` (U), the draw before it was cut to the bounds.
- * Shapes    B rows, I the observation with the id, U the action, H the carry.
+ *           (1), the logarithm of the action's probability when it was drawn; with numbers also
+ *           `sample` (U), the draw before it was cut to the bounds. Numbers of hybrid actions
+ *           are drawn with a key of their own, "numbers".
+ * Shapes    B rows, I the observation with the id, U = C + V the action, H the carry.
  */
 #ifndef AGENT_ALGO_SAMPLED_POLICY_H
 #define AGENT_ALGO_SAMPLED_POLICY_H
@@ -23,7 +28,8 @@
 
 struct sampled_policy {
     struct kit *kit;
-    int gaussian; /* a box without heads */
+    int64_t choices; /* C: entries of the heads; 0: a box */
+    int64_t numbers; /* V; 0: a discrete action, or a particle world's */
     int masked;
     struct agent_id id;
     int64_t input; /* I */
@@ -37,11 +43,11 @@ struct sampled_policy {
     struct output observation, action, allowed; /* placeholders (B, I), (B, U), (B, U) */
     struct output carry, first;                 /* (R, H), (B, 1), recurrent only */
     struct output act_scores, next_carry;       /* (E, U), (E, H) of one step */
-    struct output scores; /* (B, U): each head's log-probabilities; gaussian: means */
-    struct output probabilities; /* (B, U) of each head's choices; not gaussian */
+    struct output scores;        /* (B, U): each head's log-probabilities, then means */
+    struct output probabilities; /* (B, C) of each head's choices */
     struct output log_prob;      /* (B, 1) of `action` */
     struct output entropy;       /* (B, 1) */
-    struct variable *log_std;    /* (U), gaussian only */
+    struct variable *log_std;    /* (V) */
 
     struct matrix *own, *own_next;   /* (B, I) */
     struct matrix *taken;            /* (B, U) actions, or samples, of the rows */

@@ -1,5 +1,6 @@
 #include "agent/loop/service_internal.h"
 
+#include "agent/algo/choices.h"
 #include "agent/graph/op_def.h"
 #include "common/mem/room.h"
 #include "common/mem/xmalloc.h"
@@ -77,9 +78,14 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
         (rc = msg_get_f64(map, "low", &ret->low, err)) < 0 ||
         (rc = msg_get_f64(map, "high", &ret->high, err)) < 0)
         return rc;
-    ret->box = strcmp(kind, "box") == 0;
-    if (!ret->box && strcmp(kind, "discrete") != 0)
-        return err_set(err, ERR_PROTOCOL, "kind: 'discrete' or 'box' expected");
+    ret->box = strcmp(kind, "discrete") != 0;
+    if (strcmp(kind, "hybrid") == 0)
+        return choices_beside_numbers(ret) && choices_width(ret) < ret->width
+                   ? 0
+                   : err_set(err, ERR_PROTOCOL,
+                             "heads: narrower than the action expected");
+    if (ret->box && strcmp(kind, "box") != 0)
+        return err_set(err, ERR_PROTOCOL, "kind: 'discrete', 'box' or 'hybrid' expected");
     return 0;
 }
 
@@ -381,6 +387,10 @@ static int build(struct service *s, int central, const struct world *world,
     if (s->ops == NULL)
         return err_set(err, ERR_CONFIG, "algorithm '%s' is not in this build",
                        s->config.algorithm);
+    if (choices_beside_numbers(&s->agents[s->self]) && s->ops->about != NULL &&
+        !s->ops->about->info.hybrid)
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                          "%s cannot take hybrid actions", s->config.algorithm);
     s->graph = args.graph = graph_new();
     if (s->n_members > 0)
         join_group(s);

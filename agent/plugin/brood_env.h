@@ -11,8 +11,8 @@
  *
  * Shapes   O observation width and U action width of an agent, in the order of the agents.
  * Actions  float32 (U): in a discrete space a one-hot vector for each head, side by side
- *          (brood_env_choice); in a box numbers within its bounds. Ignore the actions
- *          of agents that are not present.
+ *          (brood_env_choice); in a box numbers within its bounds; in a hybrid space both, the
+ *          numbers behind the vectors. Ignore the actions of agents that are not present.
  * Threads  one; nothing here is called from another.
  */
 #ifndef BROOD_ENV_H
@@ -25,17 +25,17 @@
 #define BROOD_ENV_NAME_MAX  64 /* with the terminator; A-Z a-z 0-9 _ . - */
 #define BROOD_ENV_HEADS_MAX 8
 
-enum brood_env_kind { BROOD_ENV_DISCRETE, BROOD_ENV_BOX };
+enum brood_env_kind { BROOD_ENV_DISCRETE, BROOD_ENV_BOX, BROOD_ENV_HYBRID };
 enum brood_env_obs { BROOD_ENV_FLOATS, BROOD_ENV_BYTES };
 
 struct brood_env_agent {
     char name[BROOD_ENV_NAME_MAX]; /* "walker_0" is of team "walker" */
     int32_t obs_width;             /* O */
-    int32_t kind;                  /* enum brood_env_kind */
-    int32_t n_heads;               /* discrete: the number of choices made at once ... */
-    int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and of options in each; U is their sum */
-    int32_t box_width;                  /* box: U */
-    double low, high;                   /* box: bounds of every number */
+    int32_t kind;    /* enum brood_env_kind; U is the sum of what it has below */
+    int32_t n_heads; /* discrete, hybrid: the number of choices made at once ... */
+    int32_t heads[BROOD_ENV_HEADS_MAX]; /* ... and of options in each */
+    int32_t box_width;                  /* box, hybrid: of numbers */
+    double low, high;                   /* bounds of every number */
     /* since ABI 2 */
     /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages and in the log
      * of rows */

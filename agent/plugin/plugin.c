@@ -52,13 +52,16 @@ struct host {
     uint8_t *own_terminated, *own_present;
 };
 
+static int32_t n_heads(const struct brood_env_agent *a)
+{
+    return a->n_heads < BROOD_ENV_HEADS_MAX ? a->n_heads : BROOD_ENV_HEADS_MAX;
+}
+
 static size_t width_of(const struct brood_env_agent *a)
 {
-    size_t width = 0;
+    size_t width = a->kind != BROOD_ENV_DISCRETE ? (size_t)a->box_width : 0;
 
-    if (a->kind == BROOD_ENV_BOX)
-        return (size_t)a->box_width;
-    for (int32_t h = 0; h < a->n_heads && h < BROOD_ENV_HEADS_MAX; h++)
+    for (int32_t h = 0; a->kind != BROOD_ENV_BOX && h < n_heads(a); h++)
         width += (size_t)a->heads[h];
     return width;
 }
@@ -150,14 +153,14 @@ static int check_agent(const struct brood_env_agent *a, size_t i, struct err *er
                        "agent '%s': an image of %d x %d points and %d channels, and "
                        "obs_width is %d",
                        a->name, a->image[0], a->image[1], a->image[2], a->obs_width);
-    if (a->kind == BROOD_ENV_DISCRETE)
-        return check_heads(a, err);
-    if (a->kind != BROOD_ENV_BOX)
+    if (a->kind < BROOD_ENV_DISCRETE || a->kind > BROOD_ENV_HYBRID)
         return err_set(err, ERR_ARG,
-                       "agent '%s': kind is %d, expected BROOD_ENV_DISCRETE or "
-                       "BROOD_ENV_BOX",
+                       "agent '%s': kind is %d, expected BROOD_ENV_DISCRETE, "
+                       "BROOD_ENV_BOX or BROOD_ENV_HYBRID",
                        a->name, a->kind);
-    if (a->box_width < 1)
+    if (a->kind != BROOD_ENV_BOX && check_heads(a, err) < 0)
+        return err->code;
+    if (a->kind != BROOD_ENV_DISCRETE && a->box_width < 1)
         return err_set(err, ERR_ARG, "agent '%s': box_width is %d, expected 1 or more",
                        a->name, a->box_width);
     return 0;
@@ -227,7 +230,10 @@ static void make_room(struct host *h)
 
 static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
 {
-    const int box = a->kind == BROOD_ENV_BOX;
+    static const char *const kinds[] = {[BROOD_ENV_DISCRETE] = "discrete",
+                                        [BROOD_ENV_BOX] = "box",
+                                        [BROOD_ENV_HYBRID] = "hybrid"};
+    const int32_t heads = a->kind != BROOD_ENV_BOX ? a->n_heads : 0;
 
     msg_map(out, a->image[0] > 0 ? 5 : 4);
     msg_put_str(out, "name", a->name);
@@ -241,11 +247,11 @@ static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
     }
     msg_key(out, "action");
     msg_map(out, 5);
-    msg_put_str(out, "kind", box ? "box" : "discrete");
+    msg_put_str(out, "kind", kinds[a->kind]);
     msg_put_u64(out, "width", width_of(a));
     msg_key(out, "heads");
-    msg_array(out, box ? 0 : (size_t)a->n_heads);
-    for (int32_t i = 0; !box && i < a->n_heads; i++)
+    msg_array(out, (size_t)heads);
+    for (int32_t i = 0; i < heads; i++)
         msg_u64(out, (uint64_t)a->heads[i]);
     msg_put_f64(out, "low", a->low);
     msg_put_f64(out, "high", a->high);

@@ -95,6 +95,7 @@ struct algorithm_info {
     int team_reward;  /* learns one value for the whole team */
     int shares;       /* agents can share parameters through a ps process */
     int prepares;     /* a program: a process of it can be prepared, to fork agents */
+    int hybrid;       /* can take actions that are heads with numbers behind them */
     int keeps_window; /* has a variable of one element for each row of an update */
 };
 

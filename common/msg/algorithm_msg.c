@@ -41,7 +41,7 @@ static const struct {
     FACT("without_env", without_env), FACT("fixed", fixed),
     FACT("central", central),         FACT("team_reward", team_reward),
     FACT("shares", shares),           FACT("keeps_window", keeps_window),
-    FACT("prepares", prepares),
+    FACT("prepares", prepares),       FACT("hybrid", hybrid),
 #undef FACT
 };
 enum { N_FACTS = sizeof(facts) / sizeof(facts[0]) };

@@ -15,7 +15,7 @@
  *   identity      [text, ...]     what its bits depend on, if it says so
  *   within        text            of a program that a run keeps: where it starts, below its files
  *   is            [default, own_critic, without_env, fixed, central, team_reward, shares,
- *                 keeps_window, prepares]  those that are true
+ *                 keeps_window, prepares, hybrid]  those that are true
  *
  * What is read may come from a stranger: every text and number is bounded and checked, and
  * every default fits its row.

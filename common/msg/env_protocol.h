@@ -12,7 +12,9 @@
  *          u8 (A)(n, O), actions f32 (A)(n, U), reward f64 (A)(n), terminated and present u8
  *          (A)(n), allowed u8 (A)(n, U). copies u32 (n), seed u64 (n).
  * Actions  of a discrete space: a one-hot vector per head, side by side. The largest
- *          entry is the choice, on a tie the first. Actions of absent agents have no
+ *          entry is the choice, on a tie the first. Of a box: numbers within its bounds. Of a
+ *          hybrid space, which has heads that are less wide than U: a one-hot vector per head,
+ *          and behind them numbers within the bounds. Actions of absent agents have no
  *          meaning.
  *
  * process -> supervisor
@@ -30,7 +32,7 @@
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),
  *                        image? [height, width, channels] (its observation is an image:
  *                        rows of points, each point with all of its channels),
- *                        action {kind "discrete" | "box", heads [u...],
+ *                        action {kind "discrete" | "box" | "hybrid", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each copy begins the episode that its seed determines
  *            -> obs, present, allowed? (where there are masks), picture?
@@ -46,7 +48,7 @@
  *             agent absent before and after the step, any finite values: the supervisor
  *             ignores them and keeps the agent's last observation.
  * allowed     as obs: not 0 where a choice is possible after the step. If a head allows
- *             no choice, all of its choices are allowed.
+ *             no choice, all of its choices are allowed. Entries for numbers are ignored.
  * metrics     f64 (M)(n), M the names that `configure` gave: the copy's value in this step, for
  *             people; NaN where it has none. Left out: none has any, as of a program that
  *             knows no metrics.

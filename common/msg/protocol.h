@@ -32,8 +32,8 @@
  *                 image? [height, width, channels] (its observation is an image),
  *                 entities? [k, w] (it ends with k entities of w numbers each; an entity's
  *                 last number is 1, or 0: it is not there)}
- *                 space: {kind "discrete" | "box", particle bool, heads [u...],
- *                         width u, low? f, high? f,
+ *                 space: {kind "discrete" | "box" | "hybrid" (heads, and numbers behind
+ *                         them), particle bool, heads [u...], width u, low? f, high? f,
  *                         masked? bool (requests of `act` have allowed, rows of the log
  *                         have allowed and next_allowed)},
  *                 symmetric? bool (its settings ask for the environment's symmetry),

@@ -211,9 +211,9 @@ const struct command cmd_agent_check = {
     .summary = "Try an agent of your own for faults, without a run",
     .help = "  --env ENV        the environment whose sizes an agent in FILE gets "
             "(simple_spread)\n"
-            "  --actions KIND   discrete, heads (several choices), continuous or masked, "
-            "in place\n"
-            "                   of those of the environment\n"
+            "  --actions KIND   discrete, heads (several choices), continuous, masked or "
+            "hybrid,\n"
+            "                   in place of those of the environment\n"
             "  --updates N      length of the short run (3)\n"
             "  --set KEY=VALUE  with this value (repeatable)\n"
             "\nFILE is a program in Python, or one that can be executed; CONFIG, "

@@ -51,6 +51,7 @@ static void print_json(const struct algorithm_info *a)
     if (rows_of(a) != NULL)
         json_put_str(&j, "rows", rows_of(a));
     json_put_bool(&j, "shares", a->shares);
+    json_put_bool(&j, "hybrid", a->hybrid);
     json_put_bool(&j, "default", a->is_default);
     json_put_str(&j, "use", a->use);
     json_put_str(&j, "source", a->source);
@@ -81,6 +82,8 @@ static void print_text(const struct algorithm_info *a, int is_whole)
                      a->team_reward ? "; one reward for the team" : "");
     if (a->shares)
         (void)printf("  shares   all weights, with `share: team`\n");
+    if (a->hybrid)
+        (void)printf("  actions  also hybrid ones, choices beside numbers\n");
     (void)printf("  use      %s\n  source   %s\n", a->use, a->source);
 }
 

@@ -57,6 +57,9 @@ static void each_parameter(const struct description *d, parameter_fn fn, void *c
     each_param(d, fn, ctx);
 }
 
+static const char *const kind_names[] = {
+    [SPACE_DISCRETE] = "discrete", [SPACE_BOX] = "continuous", [SPACE_HYBRID] = "hybrid"};
+
 /* ---- for people ---- */
 
 static void print_agents(const struct env_spec *spec)
@@ -70,11 +73,13 @@ static void print_agents(const struct env_spec *spec)
             n++;
         (void)printf("  %-6s  %zu %s: observation %d, action ", a == 0 ? "agents" : "", n,
                      agent->team, (int)agent->obs_width);
-        if (s->kind == SPACE_BOX)
-            (void)printf("%d, continuous\n", (int)s->width);
-        for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
-            (void)printf("%d%s", (int)s->heads[h],
-                         h + 1 < s->n_heads ? "+" : ", discrete\n");
+        for (int h = 0; h < s->n_heads && s->kind != SPACE_BOX; h++)
+            (void)printf("%d%s", (int)s->heads[h], h + 1 < s->n_heads ? "+" : "");
+        if (s->kind == SPACE_HYBRID)
+            (void)printf(" beside ");
+        if (s->kind != SPACE_DISCRETE)
+            (void)printf("%d", (int)(s->width - space_first_number(s)));
+        (void)printf(", %s\n", kind_names[s->kind]);
         a += n;
     }
 }
@@ -151,9 +156,9 @@ static void put_agent(struct json *j, const struct env_agent *agent)
     json_put_str(j, "name", agent->name);
     json_put_i64(j, "observation", agent->obs_width);
     json_put_i64(j, "action", s->width);
-    json_put_str(j, "kind", s->kind == SPACE_DISCRETE ? "discrete" : "continuous");
+    json_put_str(j, "kind", kind_names[s->kind]);
     json_put_array(j, "heads");
-    for (int h = 0; h < s->n_heads && s->kind == SPACE_DISCRETE; h++)
+    for (int h = 0; h < s->n_heads && s->kind != SPACE_BOX; h++)
         json_i64(j, s->heads[h]);
     json_close(j);
     json_close(j);

@@ -8,7 +8,8 @@
  * Actions  from the agents: (E, U_a) f32. For a discrete space, U_a is the sum of its
  *          heads' sizes and each head is a one-hot vector (the largest entry counts, the
  *          first on a tie). For the box of a particle world, the numbers themselves, clipped
- *          to the space's bounds where the rules of the world require it.
+ *          to the space's bounds where the rules of the world require it. A hybrid action is
+ *          the one-hot vectors of its heads, and behind them the numbers of its box.
  * Ends     `terminated` (per agent: its task is over) and `truncated` (for all agents: a
  *          limit ended the episode; not set if every agent's task was over) are never
  *          merged. next_obs is the observation after the step, for an episode that ended
@@ -34,7 +35,8 @@
  *          Of an external environment it is the mean over the agents whose infos have it.
  * Masks    if an environment has them, `allowed` (E, U_a) u8 is 1 for the entries of a
  *          one-hot action that may be chosen now and 0 for the others; a head whose entries
- *          are all 0 means that all are allowed.
+ *          are all 0 means that all are allowed. What it has for the numbers of a hybrid
+ *          action counts for nothing.
  * Clipping env.clip_observations applies as soon as an environment has observed: nothing has
  *          other numbers.
  * Owns     a vec_env owns its state; arrays passed to it are borrowed for the call.
@@ -54,7 +56,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum space_kind { SPACE_DISCRETE, SPACE_BOX };
+enum space_kind { SPACE_DISCRETE, SPACE_BOX, SPACE_HYBRID };
 
 #define SPACE_MAX_HEADS 8
 
@@ -64,8 +66,18 @@ struct action_space {
     int n_heads;  /* moves, speech; 0 for a box of another environment */
     int32_t heads[SPACE_MAX_HEADS];
     int32_t width;    /* U */
-    double low, high; /* box */
+    double low, high; /* box, hybrid: of each number */
 };
+
+/* The first of an action's entries that is a number: all behind it are. U: none is. */
+static inline int32_t space_first_number(const struct action_space *s)
+{
+    int32_t n = 0;
+
+    for (int h = 0; h < s->n_heads && s->kind != SPACE_BOX; h++)
+        n += s->heads[h];
+    return n;
+}
 
 struct env_agent {
     char name[AGENT_NAME_MAX]; /* "agent_0" */

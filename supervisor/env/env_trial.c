@@ -65,9 +65,9 @@ static void draw_action(const struct action_space *s, const uint8_t *allowed,
                  high = isfinite(s->high) ? s->high : 1;
     int32_t at = 0;
 
-    for (int32_t i = 0; s->kind == SPACE_BOX && i < s->width; i++)
+    for (int32_t i = space_first_number(s); i < s->width; i++)
         row[i] = (float)(low + (high - low) * draws[i]);
-    for (int h = 0; s->kind == SPACE_DISCRETE && h < s->n_heads; at += s->heads[h++])
+    for (int h = 0; s->kind != SPACE_BOX && h < s->n_heads; at += s->heads[h++])
         choose(row + at, allowed != NULL ? allowed + at : NULL, s->heads[h], draws[h]);
 }
 

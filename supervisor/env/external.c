@@ -178,6 +178,7 @@ void external_pack_configure(const struct external *f, size_t copies, size_t fir
 
 static int parse_heads(struct action_space *s, const msgpack_object *map, struct err *err)
 {
+    const int is_hybrid = s->kind == SPACE_HYBRID;
     const msgpack_object *heads = NULL;
     int64_t width = 0;
     int rc = msg_get_array(map, "heads", &heads, err);
@@ -186,8 +187,8 @@ static int parse_heads(struct action_space *s, const msgpack_object *map, struct
         return rc;
     if (heads == NULL || heads->via.array.size < 1 ||
         heads->via.array.size > SPACE_MAX_HEADS)
-        return err_set(err, ERR_PROTOCOL, "a discrete action has 1 to %d heads",
-                       SPACE_MAX_HEADS);
+        return err_set(err, ERR_PROTOCOL, "a %s action has 1 to %d heads",
+                       is_hybrid ? "hybrid" : "discrete", SPACE_MAX_HEADS);
     s->n_heads = (int)heads->via.array.size;
     for (int i = 0; i < s->n_heads; i++) {
         const msgpack_object *size = &heads->via.array.ptr[i];
@@ -198,7 +199,9 @@ static int parse_heads(struct action_space *s, const msgpack_object *map, struct
         s->heads[i] = (int32_t)size->via.u64;
         width += s->heads[i];
     }
-    return width == s->width
+    if (is_hybrid && width >= s->width)
+        return err_set(err, ERR_PROTOCOL, "a hybrid action without numbers");
+    return is_hybrid || width == s->width
                ? 0
                : err_set(err, ERR_PROTOCOL, "its heads are not as wide as its actions");
 }
@@ -234,9 +237,11 @@ static int parse_space(struct action_space *s, const msgpack_object *agent,
         return err_set(err, ERR_PROTOCOL, "its actions have no width");
     if (strcmp(kind, "discrete") == 0)
         return parse_heads(s, map, err);
-    if (strcmp(kind, "box") != 0)
+    s->kind = strcmp(kind, "hybrid") == 0 ? SPACE_HYBRID : SPACE_BOX;
+    if (s->kind == SPACE_HYBRID && (rc = parse_heads(s, map, err)) < 0)
+        return rc;
+    if (s->kind == SPACE_BOX && strcmp(kind, "box") != 0)
         return err_set(err, ERR_PROTOCOL, "an unknown kind of action, '%s'", kind);
-    s->kind = SPACE_BOX;
     return parse_bounds(s, map, err);
 }
 

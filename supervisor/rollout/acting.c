@@ -133,11 +133,9 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
     return rc;
 }
 
-/* The number within a box's bounds that is nearest to 0. */
+/* The number within the bounds that is nearest to 0. */
 static float nothing_in(const struct action_space *s)
 {
-    if (s->kind != SPACE_BOX)
-        return 0;
     return (float)(s->low > 0 ? s->low : s->high < 0 ? s->high : 0);
 }
 
@@ -147,9 +145,10 @@ static void take_nothing(struct acting *a, size_t agent)
     const struct description *d = &a->args.descriptions[agent];
     struct actor *x = &a->actors[agent];
     const struct action_space *s = &a->args.spec->agents[agent].space;
+    const size_t width = (size_t)s->width, first = (size_t)space_first_number(s);
 
-    for (size_t i = 0; i < a->args.copies * (size_t)s->width; i++)
-        x->actions[i] = nothing_in(s);
+    for (size_t i = 0; i < a->args.copies * width; i++)
+        x->actions[i] = i % width >= first ? nothing_in(s) : 0;
     if (d->carry > 0)
         memset(x->next_carry, 0, a->args.copies * d->carry * sizeof(float));
     for (int c = 0; c < d->n_columns && a->args.with_columns; c++)
@@ -178,13 +177,10 @@ static void apply_mask(struct acting *a, size_t agent)
     if (allowed == NULL)
         return;
     for (size_t e = 0; e < a->args.copies; e++) {
-        for (int h = 0; h < s->n_heads; h++) {
-            const size_t n = (size_t)s->heads[h];
+        size_t at = e * (size_t)s->width;
 
-            mask_head(x, allowed, n);
-            x += n;
-            allowed += n;
-        }
+        for (int h = 0; h < s->n_heads; at += (size_t)s->heads[h++])
+            mask_head(x + at, allowed + at, (size_t)s->heads[h]);
     }
 }
 

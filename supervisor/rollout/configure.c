@@ -11,17 +11,19 @@
 
 static void pack_space(const struct action_space *s, int masked, struct msg_out *o)
 {
-    int box = s->kind == SPACE_BOX;
+    static const char *const kinds[] = {
+        [SPACE_DISCRETE] = "discrete", [SPACE_BOX] = "box", [SPACE_HYBRID] = "hybrid"};
+    const int has_numbers = s->kind != SPACE_DISCRETE;
 
-    msg_map(o, 4u + (box ? 2 : 0) + (masked ? 1 : 0));
-    msg_put_str(o, "kind", box ? "box" : "discrete");
+    msg_map(o, 4u + (has_numbers ? 2 : 0) + (masked ? 1 : 0));
+    msg_put_str(o, "kind", kinds[s->kind]);
     msg_put_bool(o, "particle", s->particle);
     msg_key(o, "heads");
     msg_array(o, (size_t)s->n_heads);
     for (int i = 0; i < s->n_heads; i++)
         msg_u64(o, (uint64_t)s->heads[i]);
     msg_put_u64(o, "width", (uint64_t)s->width);
-    if (box) {
+    if (has_numbers) {
         msg_put_f64(o, "low", s->low);
         msg_put_f64(o, "high", s->high);
     }

@@ -121,6 +121,28 @@ static int add_group(const struct making *m, size_t first)
     return 0;
 }
 
+/* ---- actions ---- */
+
+static int check_actions(const struct making *m, size_t agent)
+{
+    const struct algorithm_info *info = algorithm_of(&m->config->agents[agent]);
+    const struct action_space *s = &m->spec->agents[agent].space;
+    const char *names[64];
+    char list[512];
+    size_t n = 0;
+
+    if (s->kind != SPACE_HYBRID || info->hybrid || info->is_unknown)
+        return 0;
+    for (size_t i = 0; n < 64 && algorithm_at(i) != NULL; i++)
+        if (algorithm_at(i)->hybrid)
+            names[n++] = algorithm_at(i)->name;
+    schema_join_choices(list, sizeof(list), names, n);
+    return refuse(m, "algorithm",
+                  "%s cannot take the hybrid actions of %s, choices beside numbers, "
+                  "expected %s",
+                  info->name, name_of(m, agent), list);
+}
+
 /* ---- members ---- */
 
 static int check_spaces(const struct making *m, size_t first, size_t agent)
@@ -294,7 +316,8 @@ int sharing_init(struct sharing *ret, const struct run_config *config,
     for (i = 0; i < spec->n_agents && rc == 0; i++) {
         const char *share = share_of(&m, i);
 
-        if (share != NULL && strcmp(share, "team") != 0)
+        rc = check_actions(&m, i);
+        if (rc == 0 && share != NULL && strcmp(share, "team") != 0)
             rc = check_list(&m, i, share);
         if (rc == 0 && share != NULL && ret->group_of[i] == SHARING_NONE)
             rc = add_group(&m, i);

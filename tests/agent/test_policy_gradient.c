@@ -26,6 +26,12 @@ static const struct space masked = {
     .width = WIDTH, .n_heads = 1, .heads = {WIDTH}, .masked = 1};
 static const struct space two_heads = {.width = WIDTH, .n_heads = 2, .heads = {1, 3}};
 static const struct space box = {.box = 1, .width = WIDTH, .low = -2, .high = 2};
+static const struct space hybrid =
+    {/* numbers beside two choices, of which some are masked */
+     .box = 1,  .width = WIDTH, .n_heads = 1, .heads = {2},
+     .low = -2, .high = 2,      .masked = 1};
+static const struct space hybrid_heads = {
+    .box = 1, .width = WIDTH, .n_heads = 2, .heads = {2, 1}, .low = -2, .high = 2};
 
 struct variant {
     const char *algorithm, *settings;
@@ -60,6 +66,13 @@ static const struct variant variants[] = {
      "epochs: 3, n_step: 2, value_norm: none, agent_id: true, "
      "reward_scale: standard",
      &box, 1, 1, 3, 2, 1, 0, 0, 0.2, 10, 0.01, 0, 1, 1},
+    {"ippo", "epochs: 2, agent_id: true, value_norm: none, huber: none, entropy: 0.05",
+     &hybrid, 0, 1, 2, 0, 1, 0, 0, 0.2, 0, 0.05},
+    {"maa2c", "n_step: 3, entropy: 0.02", &hybrid_heads, 1, 0, 1, 3, 0, 0, 0, 0, 0, 0.02},
+    {"mappo", "epochs: 2, entropy: 0.05, huber: none", &hybrid, 1, 0, 2, 0, 1, 0, 1, 0.2,
+     0, 0.05, 1},
+    {"happo", "epochs: 2, entropy: 0.05", &hybrid_heads, 1, 0, 2, 0, 1, 0, 1, 0.2, 10,
+     0.05, 0, 1},
     {.algorithm = "coma",
      .settings = "lambda: 0.7, target_every: 2, agent_id: true, entropy: 0.05",
      .space = &masked,
@@ -124,23 +137,43 @@ static void write_ends(struct team *t)
     team_write(t, row_of(11), 0, "alive", &no);
 }
 
-static void write_samples(struct team *t)
+/* The first entry of an action that is a number. */
+static int first_number(const struct space *s)
+{
+    int n = 0;
+
+    for (int h = 0; h < s->n_heads; h++)
+        n += s->heads[h];
+    return s->box ? n : WIDTH;
+}
+
+static void write_samples(struct team *t, const struct space *s)
 {
     float x[WIDTH];
 
     for (int i = 0; i < ROWS; i++) {
         rng_normal_f32(rng_key_make(3, "test", "sample"), (uint64_t)i, 0, x, WIDTH);
-        team_write(t, row_of(i), 0, "sample", x);
+        for (int h = 0, at = 0; h < s->n_heads; at += s->heads[h++])
+            for (int k = 0; k < s->heads[h]; k++)
+                x[at + k] = k == i / 3 % s->heads[h];
+        for (size_t k = 0; k < t->args.n; k++)
+            team_write(t, row_of(i), k, "sample", x);
     }
 }
 
-/* In every third row one choice is forbidden, but never the one that was made. */
-static void write_masks(struct team *t)
+/* In every third row one choice is forbidden, but never the one that was made; of the numbers
+ * of a hybrid action the mask says nothing. */
+static void write_masks(struct team *t, const struct space *s)
 {
     for (int i = 0; i < ROWS; i += 3) {
         uint8_t mask[WIDTH] = {1, 1, 1, 1};
         float action[WIDTH] = {0, 0, 1, 0};
 
+        if (s->box) {
+            mask[1 - i / 3 % 2] = mask[2] = 0;
+            team_write_mask(t, row_of(i), 0, "allowed", mask);
+            continue;
+        }
         mask[i % 2] = 0;
         team_write(t, row_of(i), 0, "action", action);
         team_write_mask(t, row_of(i), 0, "allowed", mask);
@@ -168,9 +201,9 @@ static struct team *open_teams(const struct variant *v, int apart)
     t = team_new(&args);
     write_ends(t);
     if (v->space->box)
-        write_samples(t);
+        write_samples(t, v->space);
     if (v->space->masked)
-        write_masks(t);
+        write_masks(t, v->space);
     return t;
 }
 
@@ -365,11 +398,11 @@ static double policy(const struct written *w, const struct data *d, double *ret_
 
     forward(&w->actor, d->input, out);
     *ret_entropy = 0;
-    for (int k = 0; s->box && k < WIDTH; k++) {
-        const double z = (d->action[k] - out[k]) / exp(w->actor.log_std[k]);
+    for (int k = first_number(s), j = 0; k < WIDTH; k++, j++) {
+        const double z = (d->action[k] - out[k]) / exp(w->actor.log_std[j]);
 
-        sum -= z * z / 2 + w->actor.log_std[k] + log(2 * acos(-1)) / 2;
-        *ret_entropy += w->actor.log_std[k] + (log(2 * acos(-1)) + 1) / 2;
+        sum -= z * z / 2 + w->actor.log_std[j] + log(2 * acos(-1)) / 2;
+        *ret_entropy += w->actor.log_std[j] + (log(2 * acos(-1)) + 1) / 2;
     }
     for (int h = 0; h < s->n_heads; at += s->heads[h++]) {
         double total = 0;
@@ -528,7 +561,7 @@ static double descend(struct written *w, struct net *n,
 {
     double *const part[N_PARTS] = {n->w1, n->b1, n->w2, n->b2, n->log_std};
     const int size[N_PARTS] = {n->in * HIDDEN, HIDDEN, HIDDEN * n->out, n->out,
-                               w->v->space->box && n == &w->actor ? WIDTH : 0};
+                               n == &w->actor ? WIDTH - first_number(w->v->space) : 0};
     double g[N_PARTS][INPUT_MAX * HIDDEN], norm = 0;
 
     for (int p = 0; p < N_PARTS; p++) {
@@ -1068,8 +1101,8 @@ END_TEST
 
 /* ---- acting ---- */
 
-/* Draws follow the policy: the frequencies of choices are their probabilities, and the
- * column holds the logarithm of the probability of the choice that was made. */
+/* Draws follow the policy: the frequencies of choices are their probabilities, numbers have
+ * their means, and the column holds the logarithm of the probability of what was drawn. */
 START_TEST(draws_follow_the_policy)
 {
     enum { N = 20000 };
@@ -1092,8 +1125,9 @@ START_TEST(draws_follow_the_policy)
                                   .counter = counter,
                                   .draw_first = first};
     struct act_result res = {.actions = actions, .columns = {log_prob, sample}};
+    const size_t numbers = (size_t)first_number(v->space); /* from here on */
     struct data d = w.row[0];
-    double mean[WIDTH] = {0};
+    double mean[WIDTH] = {0}, both[WIDTH] = {0}, want[WIDTH];
     struct err err;
 
     for (uint64_t e = 0; e < N; e++) {
@@ -1114,26 +1148,27 @@ START_TEST(draws_follow_the_policy)
 
             d.action[k] = (double)x;
             mean[k] += (double)x / N;
-            if (v->space->box)
-                ck_assert_float_eq(actions[e * width + k], fminf(fmaxf(x, -2), 2));
+            if (k >= numbers)
+                both[k] += (double)(actions[e * width] * x) / N;
+            ck_assert_float_eq(actions[e * width + k],
+                               k < numbers ? x : fminf(fmaxf(x, -2), 2));
         }
         if (e < 100)
             ck_assert_double_eq_tol((double)log_prob[e], policy(&w, &d, &entropy), 1e-4);
     }
-    if (v->space->box) {
-        double want[WIDTH];
-
-        forward(&w.actor, d.input, want);
-        for (size_t k = 0; k < width; k++)
-            ck_assert_double_eq_tol(mean[k], want[k], 0.03);
+    forward(&w.actor, d.input, want);
+    for (size_t k = numbers; k < width; k++) {
+        ck_assert_double_eq_tol(mean[k], want[k], 0.03);
+        if (numbers > 0) /* independent of the choice */
+            ck_assert_double_eq_tol(both[k], mean[0] * mean[k], 0.03);
     }
-    for (size_t k = 0; !v->space->box && v->space->n_heads == 1 && k < width; k++) {
-        double entropy;
+    for (size_t k = 0; v->space->n_heads == 1 && k < numbers; k++) {
+        double total = 0;
 
-        memset(d.action, 0, sizeof(d.action));
-        d.action[k] = 1;
-        ck_assert_double_eq_tol(
-            mean[k], d.allowed[k] != 0 ? exp(policy(&w, &d, &entropy)) : 0, 0.015);
+        for (size_t j = 0; j < numbers; j++)
+            total += d.allowed[j] != 0 ? exp(want[j]) : 0;
+        ck_assert_double_eq_tol(mean[k], d.allowed[k] != 0 ? exp(want[k]) / total : 0,
+                                0.015);
     }
     free(obs);
     free(actions);

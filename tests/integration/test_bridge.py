@@ -222,13 +222,46 @@ def test_numbers_are_within_the_bounds(w):
             "or none)", Action, half, "a")
 
 
+def test_choices_come_before_numbers(w):
+    """Of all parts of a Dict or Tuple; numbers of one range stay as they are, others are scaled."""
+    near, far = spaces.Box(-1, 1, (2,)), spaces.Box(0, 4, (1, 1))
+    both = spaces.Dict({"to": near, "grip": spaces.Discrete(2, start=3), "also": near})
+    assert described(both) == {"kind": "hybrid", "heads": [2], "width": 6, "low": -1, "high": 1}
+    x = Action(both, "a").decode([0, 1, 0.5, -2, 0.25, 0.75])
+    assert list(x) == ["to", "grip", "also"] and x["grip"] == 4
+    assert x["to"].tolist() == [0.5, -1] and x["also"].tolist() == [0.25, 0.75]
+    deep = spaces.Tuple([far, spaces.Tuple([spaces.MultiDiscrete([2, 3]), near]), both])
+    assert described(deep) == \
+        {"kind": "hybrid", "heads": [2, 3, 2], "width": 14, "low": -1, "high": 1}
+    x = Action(deep, "a").decode([0, 1, 1, 0, 0, 1, 0, 0.5, 1, 0.5, -0.5, 0, 0.5, 0.25])
+    assert x[0].tolist() == [[3]] and x[1][0].tolist() == [1, 0] and x[1][1].tolist() == [1, 0.5]
+    assert x[2]["to"].tolist() == [-0.5, 0] and x[2]["grip"] == 3
+    assert described(spaces.Tuple([spaces.Discrete(2), spaces.MultiBinary(1)])) == \
+        {"kind": "discrete", "heads": [2, 2], "width": 4}
+    assert described(spaces.Dict({"x": near})) == \
+        {"kind": "box", "heads": [], "width": 2, "low": -1.0, "high": 1.0}
+    mask = Action(deep, "a").mask
+    assert mask(None) == bytes([1] * 14)
+    assert mask([0, 1, 1, 0, 0, 0, 1]) == bytes([0, 1, 1, 0, 0, 0, 1] + [1] * 7)
+    assert mask((None, ((np.array([0, 1]), np.array([1, 0, 0])), None), {"grip": [0, 1]})) == \
+        mask([0, 1, 1, 0, 0, 0, 1])
+    refused("a: an action mask of 14, expected 7", mask, [1] * 14)
+    refused("a.to: a Box of actions of which some have bounds (let a wrapper give all of them, or "
+            "none)", described, spaces.Dict({"go": near, "to": spaces.Box(0, np.inf, (1,))}))
+    refused("a: an action of 9 parts, brood has at most 8", described,
+            spaces.Tuple([spaces.Discrete(2)] * 9))
+
+
 def test_other_actions_are_refused(w):
     box = spaces.Box(0, 1, (1,))
-    for kind, space in (("Dict", spaces.Dict({"x": box})), ("Tuple", spaces.Tuple([box])),
-                        ("OneOf", spaces.OneOf([box, box]))):
-        refused(f"runner_1: actions of kind {kind} (Box, Discrete, MultiDiscrete and "
-                "MultiBinary can be played: let a wrapper make it one of these)",
-                Action, space, "runner_1")
+    says = "(Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple can be played: let a " \
+        "wrapper make it one of these)"
+    refused(f"runner_1: actions of kind OneOf {says}", Action, spaces.OneOf([box, box]),
+            "runner_1")
+    refused(f"runner_1.say: actions of kind Text {says}", Action,
+            spaces.Dict({"to": box, "say": spaces.Text(3)}), "runner_1")
+    refused("runner_1: its actions have no entries (let a wrapper give one that is ignored)",
+            Action, spaces.Dict({}), "runner_1")
 
 
 def test_without_numpy_they_are_lists(w):
@@ -595,10 +628,10 @@ def test_tuples_of_spaces_are_a_team(w):
             return self.look()[:1], {}
     refused("1 observations, expected 2", game_of, Few)
 
-    class Hybrid(Foraging):
+    class One(Foraging):
         observation_space = spaces.Box(0, 1, (2,))
-    refused("agent_0: actions of kind Tuple (Box, Discrete, MultiDiscrete and MultiBinary "
-            "can be played: let a wrapper make it one of these)", game_of, Hybrid)
+    assert game_of(One).described("one")["agents"] == [
+        {"name": "agent_0", "obs": 2, "action": {"kind": "discrete", "heads": [3, 3], "width": 6}}]
 
 
 def test_a_mask_may_be_beside_a_plain_space(w):

@@ -758,7 +758,8 @@ static int agents(const struct brood_env_param *params, size_t n, struct brood_e
 
     strcpy(ret[0].name, strncmp(odd, "name ", 5) == 0 ? odd + 5 : "one");
     ret[0].obs_width = strcmp(odd, "blind") != 0;
-    ret[0].kind = strcmp(odd, "kind") == 0 ? 7 : BROOD_ENV_DISCRETE;
+    ret[0].kind = strcmp(odd, "kind") == 0 ? 7
+                  : strcmp(odd, "both") == 0 ? BROOD_ENV_HYBRID : BROOD_ENV_DISCRETE;
     ret[0].n_heads = strcmp(odd, "heads") == 0 ? 99 : 1;
     ret[0].heads[0] = strcmp(odd, "head") != 0;
     if (n == 1)
@@ -800,7 +801,9 @@ const struct brood_env *brood_env_plugin(void)
 }
 """
 ODD_AGENTS = {
-    "kind": "agent 'one': kind is 7, expected BROOD_ENV_DISCRETE or BROOD_ENV_BOX",
+    "kind": "agent 'one': kind is 7, expected BROOD_ENV_DISCRETE, BROOD_ENV_BOX or "
+            "BROOD_ENV_HYBRID",
+    "both": "agent 'one': box_width is 0, expected 1 or more",
     "heads": "agent 'one': n_heads is 99, expected 1 to 8",
     "head": "agent 'one': heads[0] is 0, expected 1 or more",
     "blind": "agent 'one': obs_width is 0, expected 1 or more",

@@ -216,7 +216,9 @@ static int agents(const struct brood_env_param *params, size_t n, struct brood_e
     for (int i = 0; i < 2; i++) {
         strcpy(ret[i].name, i == 0 ? "above" : "below");
         ret[i].obs_width = 1;
-        ret[i].kind = BROOD_ENV_BOX;
+        ret[i].kind = i == 0 ? BROOD_ENV_BOX : BROOD_ENV_HYBRID;
+        ret[i].n_heads = 1;
+        ret[i].heads[0] = 3;
         ret[i].box_width = 2;
         ret[i].low = i == 0 ? 5 : -6;
         ret[i].high = i == 0 ? 6 : -5;
@@ -243,7 +245,10 @@ static void step(void *world, const float *const *actions, const struct brood_en
 {
     for (int i = 0; i < 2; i++)
         if (!(actions[0][i] >= 5 && actions[0][i] <= 6 &&
-              actions[1][i] >= -6 && actions[1][i] <= -5))
+              actions[1][3 + i] >= -6 && actions[1][3 + i] <= -5))
+            abort();
+    for (int i = 0; i < 3; i++)
+        if (actions[1][i] != 0 && actions[1][i] != 1)
             abort();
     reset(world, 0, out);
 }
@@ -259,7 +264,7 @@ const struct brood_env *brood_env_plugin(void)
 
 
 def test_a_noop_stays_within_the_bounds_of_its_actions(w):
-    """The environment ends with an action outside of them."""
+    """The environment ends with an action outside of them. Those of `below` are hybrid."""
     subprocess.run(["cc", "-shared", "-fPIC", "-I", harness.SOURCE / "agent" / "plugin", "-o",
                     w.path / "strict.so", w.write("strict.c", STRICT)], check=True)
     config = w.write("strict.yaml", """

@@ -2,7 +2,7 @@
 
 Agents (agent.py says how):    Agent, Act, stage, setting, transitions, episodes, window, main;
                                to subclass brood.torch, advantages and returns brood.returns
-Environments:                  Env, Box, Discrete, MultiDiscrete, bridged
+Environments:                  Env, Box, Dict, Discrete, MultiDiscrete, bridged
 Runs (client.py says how):     launch, attach, runs, load_policy, load_policies, play, Run
 
 Needs     NumPy and msgpack; torch only if the agent uses it. Parts that need neither work
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .client import Run as Run, attach as attach, bridged as bridged, launch as launch
     from .client import program as program, runs as runs
     from .context import Context as Context
-    from .environments import Box as Box, Discrete as Discrete, Env as Env
+    from .environments import Box as Box, Dict as Dict, Discrete as Discrete, Env as Env
     from .environments import MultiDiscrete as MultiDiscrete
     from .players import Player as Player, Space as Space
     from .policies import Policy as Policy, load_policies as load_policies
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "agent": ("Act", "Agent"), "batch": ("Batch",),
     "client": ("Run", "attach", "bridged", "launch", "program", "runs", "_text"),
-    "context": ("Context",), "environments": ("Box", "Discrete", "Env", "MultiDiscrete"),
+    "context": ("Context",), "environments": ("Box", "Dict", "Discrete", "Env", "MultiDiscrete"),
     "players": ("Player", "Space"),
     "policies": ("Policy", "load_policies", "load_policy", "play"), "process": ("main",),
     "settings": ("Schedule", "setting"),

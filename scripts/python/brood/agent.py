@@ -75,6 +75,9 @@ class Agent:
               {"discount": 0.99, "optimizer.learning_rate": "0.001 to 0 over 100000"}
     scalars   {name: meaning} or {name: (meaning, unit)}: what its stages return. A number that is
               not listed is taken, too, and gets a column of progress.csv when it first comes
+    hybrid    True: it can take actions that are choices and numbers (players.Space); otherwise a
+              run with such actions is refused. It answers `act` with (E, U): one-hot heads, then
+              the numbers
 
     Attributes from `build` on
     me        this agent: me.obs, me.action.width, me.action.heads, ...
@@ -93,6 +96,7 @@ class Agent:
     live: ClassVar[Sequence[str]] = ()
     defaults: ClassVar[Mapping[str, Any]] = {}
     scalars: ClassVar[Mapping[str, str | tuple[str, str]]] = {}
+    hybrid: ClassVar[bool] = False
 
     me: Player
     players: tuple[Player, ...]

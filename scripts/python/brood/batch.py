@@ -94,10 +94,10 @@ class Batch:
         return self[f"*/{column}"]
 
     def choices(self, column: str = "action") -> Array:
-        """The chosen index of each head of a one-hot action of an agent."""
+        """The chosen index of each head of an agent's discrete or hybrid action."""
         name, = column_names(column, self._me.name, self._players)
         who = next((p for p in self._players if p.name == name.rpartition("/")[0]), self._me)
-        if who.action.kind != "discrete":
+        if who.action.kind == "box":
             raise Error(f"choices({column!r}): {who.name} has no discrete actions", code="state")
         x, found, at = self[name], [], 0
         for n in who.action.heads:

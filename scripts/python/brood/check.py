@@ -38,7 +38,7 @@ except ModuleNotFoundError as why:
 _OPENS = ("threads", "starts_threads", "files", "devices", "device")
 _SHAPES: dict[str, dict[str, Any]] = {
     "discrete": {"heads": [5]}, "heads": {"heads": [5, 3]}, "continuous": {"width": 2},
-    "masked": {"heads": [5], "masked": True}}
+    "masked": {"heads": [5], "masked": True}, "hybrid": {"heads": [3], "width": 2}}
 _MOST_ROWS, _MOST_COPIES = 256, 64  # more takes longer and finds nothing else
 _STOPPED = 4
 

@@ -47,6 +47,8 @@ def check_class(cls: type) -> None:
             isinstance(k, str) and isinstance(v, (bool, int, float, str, list, type(None)))
             for k, v in a.defaults.items()):
         refuse("defaults", "{key: value}")
+    if not isinstance(a.hybrid, bool):
+        refuse("hybrid", "True or False")
     if not isinstance(a.carry, int) or a.carry < 0:
         refuse("carry", "a width")
     if not isinstance(a.scalars, dict) or len(a.scalars) > MAX_SCALARS or not all(
@@ -95,6 +97,6 @@ def describe(cls: type, device: str = devices.CPU) -> dict[str, Any]:
         "stages": " > ".join(s.text() for s in stages),
         "settings": [s.described(k in live) for k, s in own.items()],
         "defaults": defaults_of(cls), "rows": a.rows.kind,
-        "is": ["prepares"] if stages else ["prepares", "fixed"],
+        "is": ["prepares", *([] if stages else ["fixed"]), *(["hybrid"] if a.hybrid else [])],
         **({"scalars": scalars} if scalars else {}),
         "identity": identity_on(device)}]}

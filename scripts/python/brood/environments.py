@@ -43,6 +43,13 @@ class MultiDiscrete:
         self.shape, self.dtype = self.nvec.shape, np.dtype(np.int64)
 
 
+class Dict:
+    """A value for each name; as actions, of choices and numbers: {"goal": 2, "to": array}."""
+
+    def __init__(self, spaces: Mapping[str, Any]):
+        self.spaces = dict(spaces)
+
+
 class Env:
     """An environment in few lines, with the interface of PettingZoo's parallel ones.
 

@@ -11,10 +11,11 @@ from .protocol import Body
 class Space:
     """What an agent's action can be.
 
-    kind      "discrete": one-hot heads side by side, or "box": numbers
+    kind      "discrete": one-hot heads side by side, "box": numbers, or "hybrid": both, the
+              numbers behind the heads (only for agents that declare hybrid = True)
     width     U, the numbers of an action
-    heads     of a discrete action: the choices of each head
-    low, high of a box
+    heads     of a discrete or hybrid action: the choices of each head
+    low, high of the numbers of a box or a hybrid action
     masked    requests of `act` have ctx.allowed, rows have "allowed" and "next_allowed"
     """
     kind: str

@@ -66,8 +66,9 @@ def _team(name: str) -> str:
 class Policy:
     """A trained agent's greedy policy, as `brood eval` plays it.
 
-    policy(observation, mask)  an action: of the environment's space if it was loaded for one,
-                               otherwise the index of the best score, or an array. mask: 1
+    policy(observation, mask)  an action: of the environment's space if it was loaded for one
+                               (as a policy of hybrid actions must be), otherwise the index of
+                               the best score, or an array. mask: 1
                                for each choice that is possible; may also stand in the
                                observation, as {"observation": ..., "action_mask": ...}
     policy.scores(rows)        what the network gives for rows (B, O): scores or actions; with
@@ -86,7 +87,8 @@ class Policy:
         self._past: list[Array] = []  # the newest observations, oldest first
         self._together = 0            # numbers of a picture's point; 0: it is no picture
         self._carry_name = inputs["carry"]
-        self.is_scores: bool = inputs["is_scores"]
+        self.is_scores: bool = inputs["kind"] == "discrete"
+        self._is_hybrid: bool = inputs["kind"] == "hybrid"
         self.reset()
 
     def reset(self) -> None:
@@ -102,9 +104,9 @@ class Policy:
         if width != sees.width * self._inputs["stack"] + extra:
             raise Error(f"{self.agent}: the policy sees {width - extra} numbers, the "
                         f"environment shows {sees.width * self._inputs['stack']}")
-        if self.is_scores != (acts.described["kind"] == "discrete"):
-            raise Error(f"{self.agent}: a policy of "
-                        f"{'discrete' if self.is_scores else 'continuous'} actions, but "
+        if self._inputs["kind"] != acts.described["kind"]:
+            named = "continuous" if self._inputs["kind"] == "box" else self._inputs["kind"]
+            raise Error(f"{self.agent}: a policy of {named} actions, but "
                         f"those of the environment are {acts.kind}")
         heads = acts.described["heads"]
         n = self._run(np.zeros((1, width), "f4")).shape[1]
@@ -156,11 +158,12 @@ class Policy:
     def row(self, observation: Array, mask: bytes | Sequence[int] | None) -> Array:
         """An action as brood has it: one-hot for each part of it, or its numbers."""
         x: Array = self.scores(self._seen(observation))[0]
-        if not self.is_scores:
+        if not self.is_scores and not self._is_hybrid:
             return x
         heads = self._acts.described["heads"] if self._acts else [len(x)]
+        x, numbers = (x[:sum(heads)], x[sum(heads):]) if self._is_hybrid else (x, x[:0])
         allowed = np.ones(sum(heads), bool) if mask is None else \
-            np.array(list(mask), bool).ravel()
+            np.array(list(mask), bool).ravel()[:sum(heads) if self._is_hybrid else None]
         if len(allowed) != sum(heads):
             raise Error(f"{self.agent}: a mask of {len(allowed)} for an action with "
                         f"{sum(heads)} choices")
@@ -176,7 +179,7 @@ class Policy:
         else:
             parts = np.split(x, np.cumsum(heads)[:-1])
             choices = [np.argmax(np.where(m, p, -np.inf)) for m, p in zip(masks, parts)]
-        action = np.concatenate([np.arange(n) == c for n, c in zip(heads, choices)])
+        action = np.concatenate([*(np.arange(n) == c for n, c in zip(heads, choices)), numbers])
         self._last = action.astype("f4")
         return self._last
 
@@ -189,7 +192,7 @@ class Policy:
             row = self.row(np.ravel(np.asarray(observation, "f4")), mask)
             return int(np.argmax(row)) if self.is_scores else row
         with _refusals():
-            if mask is not None and self.is_scores:
+            if mask is not None and (self.is_scores or self._is_hybrid):
                 mask = self._acts.mask(mask)
             x = _numbers(self._sees, self._sees.encode(observation))
             return self._acts.decode(self.row(x, mask).tolist())
@@ -203,8 +206,8 @@ def _numbers(sees: Any, encoded: bytes) -> Array:
 def _inputs_of(network: Network, config: Mapping[str, Any], agent: str) -> dict[str, Any]:
     """Which tensors are the policy's, and what it sees besides the observation."""
     observation = network.named("policy/observation")
-    scores = network.named("policy/logits")
-    wanted, carry, units = scores or network.named("policy/action"), None, 0
+    scores, both = network.named("policy/logits"), network.named("policy/hybrid")
+    wanted, carry, units = scores or both or network.named("policy/action"), None, 0
     if wanted is None and f"{agent}/q" in network.nodes:  # it has more inputs
         observation, wanted, scores = f"{agent}/observation:0", f"{agent}/q:0", "q"
         if f"{agent}/carry" in network.nodes:
@@ -218,7 +221,8 @@ def _inputs_of(network: Network, config: Mapping[str, Any], agent: str) -> dict[
         outputs.append(layer.inputs[0])
     network.plan([observation] + ([carry] if carry else []), outputs)
     inputs: dict[str, Any] = {"observation": observation, "carry": carry, "units": units, "id": [],
-              "is_scores": scores is not None, "last_action": False,
+              "kind": "discrete" if scores is not None else "hybrid" if both is not None else "box",
+              "last_action": False,
               "width": shape_of(network.node(observation).attr("shape", 7, b""))[1],
               "combinations": scores is not None and
               (network.named("policy/combinations") is not None or
@@ -278,6 +282,8 @@ def _load(folder: pathlib.Path, config: Mapping[str, Any], agent: str, game: Any
     elif policy._inputs["stack"] > 1 and \
             any(f[2][0] == b"Conv2D" for f in network.nodes.values()):
         raise Error(f"{agent}: its policy sees several pictures: give the environment, too")
+    elif policy._is_hybrid:
+        raise Error(f"{agent}: its actions are choices and numbers: give the environment, too")
     return policy
 
 

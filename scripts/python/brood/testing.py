@@ -51,13 +51,13 @@ class Ended(Exception):
 
 def player(name: str, obs: int, heads: Sequence[int] = (), width: int = 0, masked: bool = False,
            uint8: bool = False, team: str = "team") -> dict[str, Any]:
-    """An agent as `configure` has it: of discrete actions (heads) or of a box (width)."""
-    if heads:
-        action: dict[str, Any] = {"kind": "discrete", "particle": False, "heads": list(heads),
-                                  "width": sum(heads)}
-    else:
-        action = {"kind": "box", "particle": False, "heads": [], "width": width, "low": -1.0,
-                  "high": 1.0}
+    """An agent as `configure` has it: of discrete actions (heads), of a box (width), or of both
+    beside each other."""
+    kind = "hybrid" if heads and width else "discrete" if heads else "box"
+    action: dict[str, Any] = {"kind": kind, "particle": False, "heads": list(heads),
+                              "width": sum(heads) + width}
+    if kind != "discrete":
+        action.update(low=-1.0, high=1.0)
     if masked:
         action["masked"] = True
     found = {"name": name, "team": team, "obs": obs, "action": action}

@@ -358,15 +358,16 @@ class Trials:
             return True
         n, action = len(unpack_tensor(r.body["obs"])[1]), self.s.me["action"]
         chosen = unpack_tensor(r.answer["actions"], "actions")[1]
+        numbers = chosen[:, sum(action["heads"]) if action["kind"] == "hybrid" else 0:]
         text = ""
         if chosen.shape != (n, action["width"]) or chosen.dtype != np.float32:
             text = (f"gives actions {chosen.dtype} {list(chosen.shape)}; float32 "
                     f"[{n}, {action['width']}] expected")
         elif not np.isfinite(chosen).all():
             text = "gives an action that is not finite"
-        elif action["kind"] == "box" and (
-                chosen.min() < action["low"] or chosen.max() > action["high"]):
-            x = chosen[(chosen < action["low"]) | (chosen > action["high"])][0]
+        elif action["kind"] != "discrete" and (
+                numbers.min() < action["low"] or numbers.max() > action["high"]):
+            x = numbers[(numbers < action["low"]) | (numbers > action["high"])][0]
             text = (f"gives the action {x:g}, outside of {action['low']:g} .. "
                     f"{action['high']:g}")
             if action.get("particle"):  # these worlds clip it
