@@ -94,13 +94,13 @@ def test_environments_in_processes_stay_here(w):
 
 def test_windows_and_a_recurrent_policy(w):
     compare(w, w.small(), 2, "--set", "defaults.algorithm=mappo", "--set",
-            "experience={update_every: 100}")
+            "experience={update_every: 100}", "--set", "env.stack=3")
 
 
 def test_rows_that_are_sent_part_by_part(w):
-    """Rows of 20 agents have more than ROW_PARTS_WHOLE_BYTES."""
+    """Rows of 20 agents have more than ROW_PARTS_WHOLE_BYTES; stacked ones are parts of several."""
     compare(w, w.small(steps=400), 2, "--set", "env.params.agents=20", "--set",
-            "defaults.algorithm=ddpg")
+            "defaults.algorithm=ddpg", "--set", "env.stack=2")
 
 
 def test_where_agents_are(w):

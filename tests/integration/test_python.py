@@ -28,6 +28,7 @@ env:
   params: {{agents: [{agents}], record: {record}}}
   copies: 2
   max_steps: 6
+  stack: 3
   reward: team_mean
   verify: false
 experience: {{warmup: 40, batch_size: 16, update_every: 40}}
@@ -269,7 +270,7 @@ def test_a_frozen_policy_of_combinations_acts_as_its_source(w):
 
 @once
 def test_policies_act_as_in_eval(w):
-    """Of every family of algorithms, in every kind of space: the environment writes down what
+    """Of every family of algorithms, in every kind of space, with stacked observations: the environment writes down what
     `brood eval` did, and the policies are asked the same."""
     record = w.path / "record"
     config = w.write("families.yaml", FAMILIES.format(
@@ -304,6 +305,7 @@ def what_cannot_be_loaded(run, env):
     refused("there is no agent bob; there are: choices-maddpg_0", brood.load_policy, run, "bob")
     refused("there is no checkpoint 7 in", brood.load_policy, f"{run.path}@7", "parts-iql")
     refused("sees its last action", brood.load_policy, run, "choices-qmix_0")
+    refused("sees several pictures", brood.load_policy, run, "picture-ippo")
     refused("it makes a int, which is neither", brood.load_policy, run, "parts-iql", 5)
     refused("it makes a int, which is neither", brood.load_policies, run, 5)
     policy = brood.load_policy(run, "parts-iql", env)
@@ -312,8 +314,8 @@ def what_cannot_be_loaded(run, env):
     refused("the environment has no agent parts-ippo", brood.load_policy, run, "parts-ippo",
             other)
     for name, change, what in (
-            ("parts-iql", {"observations": brood.Box(0, 1, (4,))}, "sees 5 numbers, the "
-             "environment shows 4"),
+            ("parts-iql", {"observations": brood.Box(0, 1, (4,))}, "sees 15 numbers, the "
+             "environment shows 12"),
             ("parts-iql", {"actions": brood.Discrete(9)}, "gives 4 numbers for an action, the "
              "environment expects 9"),
             ("numbers-ippo", {"actions": brood.Discrete(2)}, "a policy of continuous actions")):
