@@ -175,6 +175,8 @@ def test_clipping(w):
                    "agents: {a: {algorithm: graph}}\n")
     _, err = w.brood("check", none, code=2)
     assert "env.clip_rewards: is for runs with an environment" in err, err
+    _, err = w.brood("check", config(w, "entities", "ippo"), "--set", "env.observe=entities", code=2)
+    assert "env.stack: entities are seen one observation at a time" in err, err
 
 
 if __name__ == "__main__":

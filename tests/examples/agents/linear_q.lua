@@ -153,6 +153,9 @@ function handle.configure(body)
   if me.action.kind ~= "discrete" or #me.action.heads ~= 1 then
     refuse(-5012, "linear_q.lua chooses one of several actions: an environment with others")
   end
+  if (me.stack or 1) > 1 then
+    refuse(-5012, "linear_q.lua sees one observation at a time: env.stack")
+  end
   local began_with = body.program and body.program.identity or {}
   for _, line in ipairs(#began_with > 0 and identity() or {}) do
     local is_there = false
