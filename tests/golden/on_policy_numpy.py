@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Updates of recurrent policies against NumPy: PPO over chunks of a window, a GRU trained
-through time, observations normalised by what was seen.
+through time, observations normalised by what was seen, or seen as entities.
 
 Each case is a run that keeps its log and a checkpoint of every update. From the checkpoint
 before an update and the rows of its window, this script makes the update anew in float64, as
@@ -13,6 +13,7 @@ variables with their slots, statistics, and reported numbers agree in 1e-5.
 Gradients come from a tape of NumPy operations, which knows nothing of brood's graphs.
 """
 import csv
+import functools
 import pathlib
 import re
 import sys
@@ -30,9 +31,10 @@ SEED, COPIES, STEPS = 4, 8, 33  # episodes of 25 steps end inside a window
 ROWS = COPIES * STEPS
 DISCOUNT, GAE, CLIP, CLIP_NORM, ENTROPY, RATE = 0.9, 0.8, 0.1, 0.2, 0.02, 0.003
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
+OWN, K, WIDTH, HEADS = 4, 5, 5, 2  # numbers of its own, entities, their numbers, heads
 
 CONFIG = """
-env: {{id: simple_spread, reward: team_mean, copies: 8}}
+env: {{id: simple_spread, reward: team_mean, copies: 8{env}}}
 run: {{env_steps: 792, seed: 4}}
 experience: {{update_every: 264, keep: true}}
 checkpoint: {{every_env_steps: 264, max_to_keep: none}}
@@ -44,7 +46,7 @@ defaults:
   clip_norm: 0.2
   optimizer: {{learning_rate: 0.003}}
   actor: {{hidden: [16], activation: tanh{actor}}}
-  critic: {{hidden: [11, 9]}}
+  critic: {{hidden: [11, 9]{critic}}}
   settings: {{recurrent: 12, gae: 0.8, clip_ratio: 0.1, entropy: 0.02, {settings}}}
 """
 
@@ -56,6 +58,7 @@ class Case:
         self.layer_norm = more.get("layer_norm", False)
         self.normalized = more.get("normalized", False)
         self.scaled = more.get("scaled", True)  # value_norm: running; huber: 10
+        self.entities = more.get("entities")  # pools of policy and critic
 
     def config(self):
         settings = f"chunk: {self.chunk}, epochs: {self.epochs}, minibatches: {self.minibatches}"
@@ -63,8 +66,15 @@ class Case:
             settings += ", normalize_observations: running"
         if not self.scaled:
             settings += ", value_norm: none, huber: none, advantage_norm: false"
-        return CONFIG.format(algorithm=self.algorithm, settings=settings,
-                             actor=", layer_norm: true, init: orthogonal" if self.layer_norm else "")
+        actor = ", layer_norm: true, init: orthogonal" if self.layer_norm else ""
+        env, critic = "", ""
+        if self.entities:
+            env = ", observe: entities"
+            actor, critic = (f", entities: {{units: [6], pool: {pool}" +
+                             (f", heads: {HEADS}}}" if pool == "attention" else "}")
+                             for pool in self.entities)
+        return CONFIG.format(algorithm=self.algorithm, settings=settings, actor=actor, env=env,
+                             critic=critic)
 
 
 CASES = {
@@ -72,6 +82,10 @@ CASES = {
         Case("ippo", 10, 2, 3, normalized=True, layer_norm=True),
     "mappo, chunks of 33, normalised observations": Case("mappo", 33, 3, 1, normalized=True),
     "mappo, chunks of 7, plain losses": Case("mappo", 7, 2, 2, scaled=False),
+    "mappo, entities by attention and max":
+        Case("mappo", 33, 1, 2, entities=("attention", "max")),
+    "ippo, entities by mean and attention":
+        Case("ippo", 33, 1, 1, entities=("mean", "attention")),
 }
 
 
@@ -180,6 +194,12 @@ def stacked(xs):
                   *((x, lambda g, e=e, n=len(x.value): g[e - n:e]) for x, e in zip(xs, ends)))
 
 
+def beside(xs):
+    ends = np.cumsum([x.value.shape[1] for x in xs])
+    return Number(np.hstack([x.value for x in xs]),
+                  *((x, lambda g, e=e, n=x.value.shape[1]: g[:, e - n:e]) for x, e in zip(xs, ends)))
+
+
 def descend(loss):
     """Sets the gradients of all numbers that the loss was made of."""
     order, seen = [], set()
@@ -228,14 +248,52 @@ class Networks:
         mean, scale = (self.v[f"observation_norm/{k}"].value[:n] for k in ("mean", "scale"))
         return number(np.clip((x - mean) * scale, -10, 10))
 
+    def attend(self, own, h, scope):
+        """Vaswani et al. 2017, equation 1; a query from the own numbers, values as in Iqbal and
+        Sha 2019, equation 6."""
+        d, heads = h[0].value.shape[1] // HEADS, []
+        query = own @ self.v[f"{scope}/query/weights"]
+        keys = [x @ self.v[f"{scope}/key/weights"] for x in h]
+        values = [self.activation(scope)(self.dense(x, f"{scope}/value")) for x in h]
+        for at in (slice(i * d, (i + 1) * d) for i in range(HEADS)):
+            weights = [exp((k * query)[:, at].sum(1) * d ** -0.5) for k in keys]
+            total = sum(weights, number(0.0))
+            heads.append(sum((v[:, at] * w for v, w in zip(values, weights)), number(0.0))
+                         * exp(-log(total)))
+        return beside(heads)
+
+    @staticmethod
+    def activation(scope):
+        return tanh if scope.startswith("p_func") else relu
+
+    def entities(self, x, net, pool):
+        """Each agent's own numbers, and its entities as one vector (Zaheer et al. 2017)."""
+        parts, scope = [], f"{net}/entities"
+        for seen in np.split(x, x.shape[1] // (OWN + K * WIDTH), axis=1):
+            own, each = number(seen[:, :OWN]), seen[:, OWN:].reshape(len(x), K, WIDTH)
+            assert (each[:, :, -1] == 1).all()  # all are there
+            h = [self.activation(scope)(self.dense(number(each[:, i, :-1]),
+                                                   f"{scope}/fully_connected")) for i in range(K)]
+            if pool == "attention":
+                parts += [own, self.attend(own, h, scope)]
+            elif pool == "mean":
+                parts += [own, sum(h, number(0.0)) * (1 / K)]
+            else:
+                parts += [own, functools.reduce(larger, h)]
+        return beside(parts)
+
     def value(self, state):
         x = self.seen(state)
+        if self.case.entities:
+            x = self.entities(state, "v_func", self.case.entities[1])
         x = relu(self.dense(x, "v_func/fully_connected"))
         x = relu(self.dense(x, "v_func/fully_connected_1"))
         return self.dense(x, "v_func/fully_connected_2")
 
     def before_cell(self, obs):
         x = self.seen(obs)
+        if self.case.entities:
+            x = self.entities(obs, "p_func", self.case.entities[0])
         if self.case.layer_norm:
             x = self.norm(x, "p_func/LayerNorm")
         x = tanh(self.dense(x, "p_func/fully_connected"))
