@@ -200,9 +200,10 @@ static int check_seen(const struct run_config *c, const struct yaml_node *env,
     char path[64];
 
     if (c->env.stack > 1 && c->env.observe == ENV_OBSERVE_ENTITIES)
-        return yaml_fail(yaml_find(env, "stack"), "env.stack", err,
-                         "entities are seen one observation at a time, expected stack: 1 or "
-                         "observe: vector");
+        return yaml_fail(
+            yaml_find(env, "stack"), "env.stack", err,
+            "entities are seen one observation at a time, expected stack: 1 or "
+            "observe: vector");
     if (key == NULL || strcmp(c->env.id, "none") != 0)
         return 0;
     (void)snprintf(path, sizeof(path), "env.%s", key);
