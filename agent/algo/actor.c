@@ -1,7 +1,6 @@
 #include "agent/algo/actor.h"
 
 #include "agent/algo/choices.h"
-#include "agent/algo/fixed.h"
 #include "agent/algo/rows.h"
 #include "agent/graph/arithmetic.h"
 #include "agent/nn/policy.h"

@@ -210,6 +210,10 @@ struct algo_ops {
 const struct algo_ops *algo_at(size_t i);           /* NULL past the end */
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
 
+/* Clips x (rows, U), or the numbers of hybrid actions, to the bounds of a box, as 32-bit numbers.
+ * What is no number stays so: the supervisor reports it. */
+void clip_to_box(float *x, size_t rows, const struct space *space);
+
 /* For `init`: runs the operations in order, all with this key. NULL ones are skipped. */
 int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
                   struct rng_key key, struct err *err);

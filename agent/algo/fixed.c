@@ -10,16 +10,6 @@
 
 /* ---- policies without a file of their own ---- */
 
-void clip_to_box(float *x, size_t rows, const struct space *space)
-{
-    const float low = (float)space->low, high = (float)space->high;
-    const int64_t first = choices_beside_numbers(space) ? choices_width(space) : 0;
-
-    for (size_t e = 0; e < rows; e++, x += space->width)
-        for (int64_t i = first; i < space->width; i++)
-            x[i] = x[i] <= low ? low : x[i] >= high ? high : x[i];
-}
-
 /* Lets each head take its largest entry, and clips the numbers. */
 static void settle(const struct space *self, const struct act_args *args, float *actions)
 {

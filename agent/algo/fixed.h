@@ -25,10 +25,6 @@ struct fixed_policy {
                   const struct act_args *args, struct act_result *ret, struct err *err);
 };
 
-/* Clips x (rows, U), or the numbers of hybrid actions, to the bounds of a box, as 32-bit numbers.
- * What is no number stays so: the supervisor reports it. */
-void clip_to_box(float *x, size_t rows, const struct space *space);
-
 extern const struct fixed_policy frozen_policy, heuristic_policy;
 
 #endif

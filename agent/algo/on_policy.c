@@ -417,27 +417,6 @@ struct reported {
     double kl, clipped; /* means over the rows; of the actor only */
 };
 
-/* How many chunks each copy's steps are cut into. */
-static int64_t chunks_of_copy(const struct on_policy *p, const struct batch *b)
-{
-    return (b->args->length + p->policy.chunk - 1) / p->policy.chunk;
-}
-
-void on_policy_reserve(struct on_policy *p, const struct batch *b)
-{
-    /* the last chunk of a copy may be shorter than the others */
-    const int64_t rows = b->args->batch * chunks_of_copy(p, b) * p->policy.chunk;
-
-    if (rows <= p->room)
-        return;
-    p->order = xreallocarray(p->order, (size_t)rows, sizeof(*p->order));
-    p->ends = xreallocarray(p->ends, (size_t)rows, sizeof(*p->ends));
-    p->place = xreallocarray(p->place, (size_t)rows, sizeof(*p->place));
-    p->rows = xreallocarray(p->rows, (size_t)rows, sizeof(*p->rows));
-    p->room = rows;
-    p->order_n = 0;
-}
-
 /* Draws the order of the window's chunks in an epoch, when the epoch's first step comes
  * here; its other steps use the same one. */
 static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
@@ -458,7 +437,7 @@ static int64_t place_chunks(struct on_policy *p, const struct batch *b,
                             const uint32_t *chunk, int64_t n)
 {
     const int64_t length = b->args->length, steps = p->policy.chunk;
-    const int64_t each = chunks_of_copy(p, b);
+    const int64_t each = on_policy_chunks(p, b);
 
     for (int64_t r = 0; r < n; r++) {
         const int64_t k = chunk != NULL ? chunk[r] : r;
@@ -477,7 +456,7 @@ static int64_t place_chunks(struct on_policy *p, const struct batch *b,
 static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
                                     int64_t step, int for_actor, int for_critic)
 {
-    const int64_t n = b->args->batch * chunks_of_copy(p, b);
+    const int64_t n = b->args->batch * on_policy_chunks(p, b);
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
@@ -502,7 +481,7 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
     if (b->rc < 0)
         return;
     on_policy_reserve(p, b);
-    n = place_chunks(p, b, NULL, b->args->batch * chunks_of_copy(p, b));
+    n = place_chunks(p, b, NULL, b->args->batch * on_policy_chunks(p, b));
     batch_select(b, p->place, p->rows, n, 0, b->args->update);
     of_chunks = batch_room(b, p->of_chunks);
     sampled_policy_feed_carry(&p->policy, b);

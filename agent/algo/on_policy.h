@@ -201,6 +201,8 @@ void on_policy_find_cuts(const struct window *w, const float *alive,
                          const float *terminated);
 /* Lists the places of the request's rows whose cut is set in p->ends; returns their number. */
 int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut);
+/* How many chunks each copy's steps are cut into. */
+int64_t on_policy_chunks(const struct on_policy *p, const struct batch *b);
 /* Makes room for places and rows of the request's window. */
 void on_policy_reserve(struct on_policy *p, const struct batch *b);
 

@@ -35,17 +35,3 @@ const struct algo_ops *algo_find(const char *name)
             return registry[i];
     return NULL;
 }
-
-int algo_run_each(struct session *s, struct operation *const *ops, size_t n,
-                  struct rng_key key, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        const struct run_args run = {.targets = &ops[i], .n_targets = 1, .key = key};
-
-        if (ops[i] != NULL)
-            rc = session_run(s, &run, NULL, err);
-    }
-    return rc;
-}

@@ -1,7 +1,6 @@
 #include "agent/algo/soft_policy.h"
 
 #include "agent/algo/choices.h"
-#include "agent/algo/fixed.h"
 #include "agent/graph/arithmetic.h"
 #include "agent/nn/policy.h"
 #include "common/rng/rng.h"

@@ -2,6 +2,7 @@
 #include "agent/algo/gae.h"
 #include "agent/algo/on_policy.h"
 #include "agent/algo/rows.h"
+#include "common/mem/xmalloc.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,6 +34,26 @@ struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b)
 void on_policy_select_all(struct batch *b)
 {
     batch_select(b, NULL, NULL, b->args->batch * b->args->length, 0, b->args->update);
+}
+
+int64_t on_policy_chunks(const struct on_policy *p, const struct batch *b)
+{
+    return (b->args->length + p->policy.chunk - 1) / p->policy.chunk;
+}
+
+void on_policy_reserve(struct on_policy *p, const struct batch *b)
+{
+    /* the last chunk of a copy may be shorter than the others */
+    const int64_t rows = b->args->batch * on_policy_chunks(p, b) * p->policy.chunk;
+
+    if (rows <= p->room)
+        return;
+    p->order = xreallocarray(p->order, (size_t)rows, sizeof(*p->order));
+    p->ends = xreallocarray(p->ends, (size_t)rows, sizeof(*p->ends));
+    p->place = xreallocarray(p->place, (size_t)rows, sizeof(*p->place));
+    p->rows = xreallocarray(p->rows, (size_t)rows, sizeof(*p->rows));
+    p->room = rows;
+    p->order_n = 0;
 }
 
 /* ---- A: advantages and returns ---- */

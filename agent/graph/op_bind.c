@@ -1,9 +1,30 @@
 #include "agent/graph/op_bind.h"
 
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- attributes: copied into the graph ---- */
+
+/* The signature's own copy of the name of an attribute that it has; otherwise a copy in
+ * the graph's arena. */
+static const char *keep_name(struct op_builder *b, const char *name, size_t len)
+{
+    const struct signature_attr *s =
+        b->sig != NULL ? signature_attr(b->sig, (struct span){name, len}) : NULL;
+
+    return s != NULL ? s->text : arena_strndup(&b->graph->arena, name, len);
+}
+
+struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
+                              enum attr_kind kind)
+{
+    ARRAY_GROW(b->attrs, b->n_attrs, b->cap_attrs);
+    b->attrs[b->n_attrs] = (struct attr){.name = keep_name(b, name, len), .kind = kind};
+    return &b->attrs[b->n_attrs++];
+}
 
 #define SPAN_FMT    "%.*s"
 #define SPAN_ARG(s) (int)(s).len, (s).p

@@ -32,8 +32,7 @@ int bind_inputs(struct binding *bind);
 int bind_attrs(struct binding *bind, struct operation *op);
 int bind_outputs(struct binding *bind, struct operation *op);
 
-/* Adds an attribute to the builder; the caller sets its value. name: len bytes. In
- * op_build.c. */
+/* Adds an attribute to the builder; the caller sets its value. name: len bytes. */
 struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
                               enum attr_kind kind);
 

@@ -10,24 +10,6 @@
 
 /* ---- attributes: copied into the graph ---- */
 
-/* The signature's own copy of the name of an attribute that it has; otherwise a copy in
- * the graph's arena. */
-static const char *keep_name(struct op_builder *b, const char *name, size_t len)
-{
-    const struct signature_attr *s =
-        b->sig != NULL ? signature_attr(b->sig, (struct span){name, len}) : NULL;
-
-    return s != NULL ? s->text : arena_strndup(&b->graph->arena, name, len);
-}
-
-struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
-                              enum attr_kind kind)
-{
-    ARRAY_GROW(b->attrs, b->n_attrs, b->cap_attrs);
-    b->attrs[b->n_attrs] = (struct attr){.name = keep_name(b, name, len), .kind = kind};
-    return &b->attrs[b->n_attrs++];
-}
-
 static struct attr *add(struct op_builder *b, const char *name, enum attr_kind kind)
 {
     return builder_add_attr(b, name, strlen(name), kind);
@@ -164,23 +146,6 @@ static struct op_builder *free_builder(struct graph *g)
     b->graph = g;
     ptr_list_push(&g->builders, b);
     return b;
-}
-
-const struct signature *graph_read_signature(struct graph *g, const char *text)
-{
-    struct signature_room room;
-    struct signature sig;
-
-    if (signature_parse(&sig, &room, text) != 0)
-        return NULL;
-    sig.in = arena_memdup(&g->arena, sig.in, (size_t)sig.n_in * sizeof(*sig.in));
-    sig.out = arena_memdup(&g->arena, sig.out, (size_t)sig.n_out * sizeof(*sig.out));
-    sig.attrs =
-        arena_memdup(&g->arena, sig.attrs, (size_t)sig.n_attrs * sizeof(*sig.attrs));
-    for (int i = 0; i < sig.n_attrs; i++)
-        sig.attrs[i].text =
-            arena_strndup(&g->arena, sig.attrs[i].name.p, sig.attrs[i].name.len);
-    return arena_memdup(&g->arena, &sig, sizeof(sig));
 }
 
 /* NULL if there is no such op. */

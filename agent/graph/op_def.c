@@ -119,6 +119,23 @@ int operation_is_sized_by(const struct operation *op, int i)
     return 0;
 }
 
+/* ---- conditions and loops ---- */
+
+int operation_is_switch(const struct operation *op)
+{
+    return operation_is(op, "Switch") || operation_is(op, "RefSwitch");
+}
+
+int operation_is_merge(const struct operation *op)
+{
+    return operation_is(op, "Merge") || operation_is(op, "RefMerge");
+}
+
+int operation_is_enter(const struct operation *op)
+{
+    return operation_is(op, "Enter") || operation_is(op, "RefEnter");
+}
+
 /* ---- variables ---- */
 
 int operation_is_variable(const struct operation *op)
@@ -183,6 +200,25 @@ const struct operation *graph_first_libm(const struct graph *g)
         if (is_libm(graph_operation_at(g, id)))
             return graph_operation_at(g, id);
     return NULL;
+}
+
+/* ---- signatures ---- */
+
+const struct signature *graph_read_signature(struct graph *g, const char *text)
+{
+    struct signature_room room;
+    struct signature sig;
+
+    if (signature_parse(&sig, &room, text) != 0)
+        return NULL;
+    sig.in = arena_memdup(&g->arena, sig.in, (size_t)sig.n_in * sizeof(*sig.in));
+    sig.out = arena_memdup(&g->arena, sig.out, (size_t)sig.n_out * sizeof(*sig.out));
+    sig.attrs =
+        arena_memdup(&g->arena, sig.attrs, (size_t)sig.n_attrs * sizeof(*sig.attrs));
+    for (int i = 0; i < sig.n_attrs; i++)
+        sig.attrs[i].text =
+            arena_strndup(&g->arena, sig.attrs[i].name.p, sig.attrs[i].name.len);
+    return arena_memdup(&g->arena, &sig, sizeof(sig));
 }
 
 /* ---- foreign ops ---- */

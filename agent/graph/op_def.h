@@ -62,7 +62,7 @@ enum op_flags {
     OP_LIBM = 32,
     /* the same for float64 only; the float32 kernel does not call libm */
     OP_LIBM_DOUBLE = 64,
-    /* no plan computes it: the session runs it between plans (session/stages.h) */
+    /* no plan computes it: the session runs it between plans (flow/stages.h) */
     OP_STAGED = 128,
     /* its kernel draws random numbers and so needs a key */
     OP_DRAWS = 256,
@@ -96,7 +96,7 @@ struct op_def {
      * scalar, all others are of any rank. NULL: any. */
     const char *ranks;
     /* The arguments whose values decide the sizes of the results: "indices", "x axis". Unless
-     * planning knows them, the session runs the operation between plans (session/stages.h),
+     * planning knows them, the session runs the operation between plans (flow/stages.h),
      * where the shape rule gets all values. NULL: none, or those that a plan must know. */
     const char *sized_by;
     /* The number of floats of scratch memory that the kernel gets as one more output, after the
@@ -140,8 +140,12 @@ int operation_is_sized_by(const struct operation *op, int i);
 
 /* Whether the operation is that of a variable: VariableV2, Variable or VarHandleOp. */
 int operation_is_variable(const struct operation *op);
+/* Switch, Merge, Enter, or the same of references. */
+int operation_is_switch(const struct operation *op);
+int operation_is_merge(const struct operation *op);
+int operation_is_enter(const struct operation *op);
 /* Whether the session runs it between plans: OP_STAGED, or it computes a list (a DT_VARIANT)
- * from lists, as the AddN of lists does (session/lists.h). */
+ * from lists, as the AddN of lists does (flow/lists.h). */
 int operation_is_staged(const struct operation *op);
 /* The VarHandleOp of this handle, which other operations may have passed on; NULL if
  * there is none. */

@@ -2,16 +2,10 @@
 
 #include "agent/algo/choices.h"
 #include "agent/graph/op_def.h"
-#include "common/mem/room.h"
-#include "common/mem/xmalloc.h"
 #include "common/msg/config_msg.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #define WINDOW_MAX_ROWS (UINT64_C(1) << 32)
 #define MAX_WIDTH       (INT64_C(1) << 24) /* of an observation or action */
@@ -312,43 +306,6 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
 
 /* ---- graph, session, first values ---- */
 
-int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err)
-{
-    struct stat st;
-    void *p;
-
-    if (fstat(fd, &st) < 0)
-        return errno == EBADF ? 0 : err_errno(err, "looking at %s", what);
-    if (!S_ISREG(st.st_mode) || st.st_size == 0)
-        return 0;
-    p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-             fd, 0);
-    if (p == MAP_FAILED)
-        return errno == ENOMEM ? room_fail((uint64_t)st.st_size, what, err)
-                               : err_errno(err, "mapping %s", what);
-    *ret = p;
-    *ret_bytes = (size_t)st.st_size;
-    return 0;
-}
-
-int service_open_session(struct service *s, int restored, struct err *err)
-{
-    struct session_options options = {.block_holds_state = restored,
-                                      .numerics = s->numerics};
-    /* without a block (an agent on another machine) the session allocates its own */
-    int rc = service_map(AGENT_FD_BLOCK, "what an agent reserves for its variables",
-                         &s->block, &s->block_capacity, err);
-
-    if (rc < 0)
-        return rc;
-    options.block = s->block;
-    options.block_capacity = s->block_capacity;
-    rc = session_new(&s->session, s->graph, &options, err);
-    if (rc == 0)
-        session_set_progress(s->session, service_step_done, s);
-    return rc < 0 ? rc : session_fix_layout(s->session, err);
-}
-
 /* Members of a group begin with the ps's initial values, because they draw with the ps's
  * keys. */
 static void join_group(struct service *s)
@@ -404,43 +361,6 @@ static int build(struct service *s, int central, const struct world *world,
 
 /* ---- the response ---- */
 
-static int is_among(const struct collection_item *items, size_t n,
-                    const struct variable *v, size_t *next)
-{
-    for (size_t i = 0; i < n; i++) {
-        const size_t k = (*next + i) % n;
-
-        if (items[k].variable == v) {
-            *next = k + 1;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-void service_pack_variables(struct service *s, struct msg_out *out)
-{
-    const struct collection_item *saved;
-    const size_t n_saved = collection_get(s->graph, GLOBAL_VARIABLES, NULL, &saved);
-    const int n = graph_n_variables(s->graph);
-    size_t next = 0; /* where to look first: both lists usually have the same order */
-
-    msg_array(out, (size_t)n);
-    for (int i = 0; i < n; i++) {
-        const struct variable *v = graph_variable_at(s->graph, i);
-
-        msg_array(out, 5);
-        msg_str(out, v->name);
-        msg_u64(out, v->dtype);
-        msg_array(out, (size_t)v->shape.rank);
-        for (int d = 0; d < v->shape.rank; d++)
-            msg_u64(out, (uint64_t)v->shape.dim[d]);
-        msg_u64(out, session_variable_offset(s->session, v));
-        msg_str(out,
-                is_among(saved, n_saved, v, &next) ? GLOBAL_VARIABLES : LOCAL_VARIABLES);
-    }
-}
-
 static void pack_stage(const struct stage *stage, struct msg_out *out)
 {
     static const char *const runners[] = {[STAGE_LEARNERS] = "learners",
@@ -484,16 +404,6 @@ static void pack_shared(const struct share *share, struct msg_out *out)
     msg_map(out, 2);
     msg_put_u64(out, "elements", share_elements(share));
     msg_put_u64(out, "layout", share_layout(share));
-}
-
-int64_t service_carry_width(const struct service *s)
-{
-    return s->ops->carry_width != NULL ? s->ops->carry_width(s->algo) : 0;
-}
-
-size_t service_columns(const struct service *s, struct algo_column *ret)
-{
-    return s->ops->columns != NULL ? s->ops->columns(s->algo, ret) : 0;
 }
 
 static void pack_columns(const struct service *s, struct msg_out *out)
@@ -602,34 +512,4 @@ int handle_configure(struct service *s, const struct msg *m, struct msg_out *out
     msg_begin_response(out, m->id);
     pack_description(s, out);
     return 0;
-}
-
-void service_unconfigure(struct service *s)
-{
-    if (s->algo != NULL)
-        s->ops->free(s->algo);
-    s->algo = NULL;
-    share_free(s->share);
-    s->share = NULL;
-    if (s->shared != NULL)
-        (void)munmap(s->shared, s->shared_bytes);
-    s->shared = NULL;
-    symmetry_free(s->symmetry);
-    s->symmetry = NULL;
-    session_free(s->session);
-    s->session = NULL;
-    graph_free(s->graph);
-    s->graph = NULL;
-    wbuf_done(&s->metagraph);
-    s->metagraph = (struct wbuf){0};
-    if (s->block != NULL)
-        (void)munmap(s->block, s->block_capacity);
-    s->block = NULL;
-    proposals_done(&s->proposals);
-    reads_done(&s->reads);
-    store_view_close(s->store);
-    s->store = NULL;
-    arena_done(&s->arena);
-    s->numerics = NUMERICS_PORTABLE;
-    s->state = SERVICE_NEW;
 }

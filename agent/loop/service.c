@@ -9,14 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
-                   struct err *err)
-{
-    msg_begin_response(out, m->id);
-    msg_map(out, 0);
-    return 0;
-}
-
 #define HAS_GRAPH (1u << SERVICE_CONFIGURED | 1u << SERVICE_IMPORTED)
 
 /* The methods of an agent, besides the stages of its algorithm. */
@@ -69,52 +61,10 @@ static int find_method(const struct service *s, const char *name, struct method 
 
 /* ---- signs of life ---- */
 
-/* Reading the clock at each step would take longer than many steps. */
-#define STEPS_PER_LOOK 16
-
-void service_step_done(void *ctx)
-{
-    struct service *s = ctx;
-    int64_t now;
-
-    if (++s->n_steps % STEPS_PER_LOOK != 0 || s->progress == NULL)
-        return;
-    now = monotonic_ms();
-    if (now - s->progress_at_ms < SERVICE_PROGRESS_MS)
-        return;
-    s->progress_at_ms = now;
-    s->progress(s->progress_ctx);
-}
-
 void service_set_progress(struct service *s, void (*fn)(void *ctx), void *ctx)
 {
     s->progress = fn;
     s->progress_ctx = ctx;
-}
-
-/* ---- scratch ---- */
-
-int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err)
-{
-    size_t bytes;
-
-    if (!mem_mul(n, size, &bytes))
-        return err_set(err, ERR_LIMIT, "%zu elements of %zu bytes", n, size);
-    if (bytes <= s->size_bytes)
-        return 0;
-    free(s->data);
-    s->size_bytes = 0;
-    s->data = mem_aligned(bytes);
-    if (s->data == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for %zu bytes", bytes);
-    s->size_bytes = bytes;
-    return 0;
-}
-
-static void scratch_done(struct scratch *s)
-{
-    free(s->data);
-    *s = (struct scratch){0};
 }
 
 /* ---- debug: a pure request changes no byte ---- */

@@ -69,14 +69,37 @@ struct service {
     struct reads reads; /* what the algorithm and the proposals read of the log */
 };
 
+/* ---- shared.c: what the handlers share ---- */
+
 /* Room for n elements of `size` bytes. ERR_NOMEM. */
 int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
+void scratch_done(struct scratch *s);
 
 /* Callback of session_set_progress: a step of a plan is finished. */
 void service_step_done(void *ctx);
+/* Maps the memory of a descriptor that the supervisor has passed; it outlives this process.
+ * *ret stays as it is if there is none. what: for errors. */
+int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err);
+/* Opens the session, on the mapped block or on one of its own. The graph must be
+ * complete. */
+int service_open_session(struct service *s, int restored, struct err *err);
+/* Frees what configure or import made, complete or not; the state is SERVICE_NEW
+ * again. */
+void service_unconfigure(struct service *s);
+/* H, the width of what the agent carries from step to step; 0: nothing. */
+int64_t service_carry_width(const struct service *s);
+/* The columns that the algorithm adds to a row: ALGO_MAX_COLUMNS at most. */
+size_t service_columns(const struct service *s, struct algo_column *ret);
+/* The stages that the algorithm declares. */
+const struct stage *service_stages(const struct service *s, size_t *ret_n);
+/* Whether it can answer `propose`: it is an agent, and has a policy. */
+int service_proposes(const struct service *s);
+/* Packs the table of variables as an array. */
+void service_pack_variables(struct service *s, struct msg_out *out);
 
-/* Handlers: on success the response is in `out`, up to msg_end. On failure nothing
- * has changed, unless the error says that the work itself failed. */
+/* ---- handlers: on success the response is in `out`, up to msg_end. On failure nothing has
+ * changed, unless the error says that the work itself failed. ---- */
+
 typedef int (*handler_fn)(struct service *s, const struct msg *m, struct msg_out *out,
                           struct err *err);
 int answer_nothing(struct service *s, const struct msg *m, struct msg_out *out,
@@ -86,25 +109,10 @@ int handle_describe(struct service *s, const struct msg *m, struct msg_out *out,
                     struct err *err);
 int handle_configure(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
-/* Frees what configure or import made, complete or not; the state is SERVICE_NEW
- * again. */
-void service_unconfigure(struct service *s);
-/* Opens the session, on the mapped block or on one of its own. The graph must be
- * complete. */
-int service_open_session(struct service *s, int restored, struct err *err);
-/* Maps the memory of a descriptor that the supervisor has passed; it outlives this process.
- * *ret stays as it is if there is none. what: for errors. */
-int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err);
-/* Packs the table of variables as an array. */
-void service_pack_variables(struct service *s, struct msg_out *out);
 int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
                   struct err *err);
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err);
-/* H, the width of what the agent carries from step to step; 0: nothing. */
-int64_t service_carry_width(const struct service *s);
-/* The columns that the algorithm adds to a row: ALGO_MAX_COLUMNS at most. */
-size_t service_columns(const struct service *s, struct algo_column *ret);
 int handle_act(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
 /* Reads the name of a tensor or an operation from a request; finds a tensor by its name
@@ -116,13 +124,9 @@ int service_find_tensor(const struct service *s, const char *name, struct output
                         struct err *err);
 int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
                struct err *err);
-/* The stages that the algorithm declares. */
-const struct stage *service_stages(const struct service *s, size_t *ret_n);
 /* The stage of that name: one that the algorithm declares, or `propose`, which every
  * agent with a policy has. NULL if there is none. */
 const struct stage *service_find_stage(const struct service *s, const char *name);
-/* Whether it can answer `propose`: it is an agent, and has a policy. */
-int service_proposes(const struct service *s);
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err);
 /* Reports which of the requested names are no tensors of the graph: fetch.c. */

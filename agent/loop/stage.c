@@ -8,17 +8,6 @@
  * may need it, also those of a group of learners that this agent does not belong to. */
 static const struct stage any_propose = {.name = STAGE_PROPOSE};
 
-int service_proposes(const struct service *s)
-{
-    return s->self < s->n_agents && s->ops->act != NULL;
-}
-
-const struct stage *service_stages(const struct service *s, size_t *ret_n)
-{
-    *ret_n = 0;
-    return s->ops->stages != NULL ? s->ops->stages(s->algo, ret_n) : NULL;
-}
-
 const struct stage *service_find_stage(const struct service *s, const char *name)
 {
     size_t n;

@@ -34,7 +34,7 @@ enum { INLINE_MAX_BYTES = 1 << 28 };
 /* Sets im->defs and im->n_nodes: the nodes of the graph to build, and im->reasons. */
 int inline_functions(struct import *im);
 
-/* ---- for inline_flow.c ---- */
+/* ---- for inline_nodes.c and inline_flow.c ---- */
 
 struct inliner {
     struct import *im;
@@ -69,14 +69,21 @@ struct instance {
     const char **controls; /* [f->n_controls] "^x" */
 };
 
+/* ---- inline_nodes.c ---- */
+
+/* Counts bytes that the functions take. Returns in->rc. ERR_LIMIT. */
+int inline_charge(struct inliner *in, size_t bytes);
+/* The name "outer/part_number/name", made unique; number -1 and an empty name: without. */
+const char *inline_claim(struct inliner *in, const char *outer, const char *part,
+                         int number, const char *name);
+/* Adds a node to the graph's. */
+void inline_put(struct inliner *in, Tf__NodeDef *node);
 /* Finds the function that an attribute of the node names. Returns NULL with *ret_reason, or a
  * function with `n_inputs` inputs and `n_results` results. */
 const struct function *inline_find(struct inliner *in, const struct site *s,
                                    const Tf__AttrValue *value, int n_inputs,
                                    int n_results, struct instance *ret,
                                    const char **ret_reason);
-/* Adds the function's nodes, and replaces those among them that call functions. */
-void inline_instance(struct inliner *in, const struct site *s, struct instance *x);
 
 /* A new node; inputs and controls are copied. */
 struct made {
@@ -100,8 +107,37 @@ const char *inline_control(struct inliner *in, const char *tensor);         /* "
 int inline_finish(struct inliner *in, const struct site *s, const char **results,
                   const int *types, int n, const char *const *controls, int n_controls);
 
-/* Replace a node; *ret_reason: why it stays. */
-int inline_branches(struct inliner *in, const struct site *s, const char **ret_reason);
-int inline_while(struct inliner *in, const struct site *s, const char **ret_reason);
+/* Names the results of replaced nodes in the inputs of all others. */
+int inline_forward(struct inliner *in);
+
+/* ---- inline_flow.c: what stands before, between and after the functions' nodes. The calls
+ * that begin return -1 with *ret_reason if the node stays. ---- */
+
+/* A condition with n branches. Level k of Switches, for all branches but the last, decides
+ * between branch k (output 1) and the next levels (output 0). */
+struct branches {
+    int n, n_in, n_out;
+    const int *in_types, *out_types;
+    struct instance *x;   /* [n] */
+    const char **decides; /* [n - 1] booleans */
+};
+int flow_begin_branches(struct inliner *in, const struct site *s, struct branches *b,
+                        const char **ret_reason);
+int flow_end_branches(struct inliner *in, const struct site *s, struct branches *b);
+
+struct loop {
+    int n;
+    const int *types;
+    struct instance cond, body;
+    const char **constant; /* [n] the Enter of a constant; NULL: a variable */
+    Tf__NodeDef **merge;   /* [n] of a variable */
+    const char **left;     /* [n] its Switch */
+    int first;             /* the first variable */
+};
+int flow_begin_loop(struct inliner *in, const struct site *s, struct loop *l,
+                    const char **ret_reason);
+/* After the nodes of the condition. */
+void flow_begin_body(struct inliner *in, const struct site *s, struct loop *l);
+int flow_end_loop(struct inliner *in, const struct site *s, struct loop *l);
 
 #endif

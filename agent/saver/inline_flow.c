@@ -1,4 +1,4 @@
-/* Conditions and loops as TensorFlow 1 writes them. */
+/* What conditions and loops of TensorFlow 1 have around the nodes of their functions. */
 #include "agent/saver/inline.h"
 
 #include <stdio.h>
@@ -42,15 +42,6 @@ static const int *type_list(const Tf__NodeDef *node, const char *attr, int n)
 }
 
 /* ---- conditions ---- */
-
-/* A condition with n branches. Level k of Switches, for all branches but the last, decides
- * between branch k (output 1) and the next levels (output 0). */
-struct branches {
-    int n, n_in, n_out;
-    const int *in_types, *out_types;
-    struct instance *x;   /* [n] */
-    const char **decides; /* [n - 1] booleans */
-};
 
 /* The function of branch i of an If or a Case. */
 static const Tf__AttrValue *branch_attr(struct inliner *in, const Tf__NodeDef *node,
@@ -211,55 +202,45 @@ static const char *executed(struct inliner *in, const struct site *s,
     return inline_control(in, merge->name);
 }
 
-int inline_branches(struct inliner *in, const struct site *s, const char **ret_reason)
+int flow_begin_branches(struct inliner *in, const struct site *s, struct branches *b,
+                        const char **ret_reason)
 {
-    struct branches b = {0};
-    const char **results, **all, *wait;
+    if (find_branches(in, s, b, ret_reason) != 0)
+        return -1;
+    make_deciders(in, s, b);
+    switch_inputs(in, s, b);
+    return 0;
+}
 
-    if (find_branches(in, s, &b, ret_reason) != 0)
-        return 0;
-    make_deciders(in, s, &b);
-    switch_inputs(in, s, &b);
-    for (int k = 0; in->rc == 0 && k < b.n; k++)
-        inline_instance(in, s, &b.x[k]);
-    if (in->rc != 0)
-        return in->rc;
-    results = ARENA_ARRAY(&in->im->arena, const char *, b.n_out + 1);
-    all = ARENA_ARRAY(&in->im->arena, const char *, b.n);
-    for (int i = 0; i < b.n_out; i++) {
+int flow_end_branches(struct inliner *in, const struct site *s, struct branches *b)
+{
+    const char **results = ARENA_ARRAY(&in->im->arena, const char *, b->n_out + 1);
+    const char **all = ARENA_ARRAY(&in->im->arena, const char *, b->n), *wait;
+
+    for (int i = 0; i < b->n_out; i++) {
         struct made m = {
-            .op = "Merge", .part = "Merge", .number = i, .type = b.out_types[i]};
+            .op = "Merge", .part = "Merge", .number = i, .type = b->out_types[i]};
         Tf__NodeDef *merge;
 
-        for (int k = 0; k < b.n; k++)
-            all[k] = b.x[k].results[i];
+        for (int k = 0; k < b->n; k++)
+            all[k] = b->x[k].results[i];
         results[i] = all[0];
-        if (b.n == 1)
+        if (b->n == 1)
             continue;
         m.inputs = all;
-        m.n_inputs = b.n;
+        m.n_inputs = b->n;
         merge = inline_make(in, s, &m);
-        inline_attr(in, merge, "N", TF__ATTR_VALUE__VALUE_I)->i = b.n;
+        inline_attr(in, merge, "N", TF__ATTR_VALUE__VALUE_I)->i = b->n;
         results[i] = merge->name;
     }
-    if (b.n == 1)
-        return inline_finish(in, s, results, b.out_types, b.n_out, b.x[0].controls,
-                             b.x[0].f->n_controls);
-    wait = executed(in, s, &b);
-    return inline_finish(in, s, results, b.out_types, b.n_out, &wait, wait != NULL);
+    if (b->n == 1)
+        return inline_finish(in, s, results, b->out_types, b->n_out, b->x[0].controls,
+                             b->x[0].f->n_controls);
+    wait = executed(in, s, b);
+    return inline_finish(in, s, results, b->out_types, b->n_out, &wait, wait != NULL);
 }
 
 /* ---- loops ---- */
-
-struct loop {
-    int n;
-    const int *types;
-    struct instance cond, body;
-    const char **constant; /* [n] the Enter of a constant; NULL: a variable */
-    Tf__NodeDef **merge;   /* [n] of a variable */
-    const char **left;     /* [n] its Switch */
-    int first;             /* the first variable */
-};
 
 static const char *enter(struct inliner *in, const struct site *s, const struct loop *l,
                          int i, int is_constant)
@@ -342,7 +323,7 @@ static void make_enters(struct inliner *in, const struct site *s, struct loop *l
         l->cond.pivot = inline_control(in, l->merge[l->first]->name);
 }
 
-static void make_switches(struct inliner *in, const struct site *s, struct loop *l)
+void flow_begin_body(struct inliner *in, const struct site *s, struct loop *l)
 {
     const struct made m = {.op = "LoopCond",
                            .part = "LoopCond",
@@ -389,23 +370,19 @@ static void close_loop(struct inliner *in, const struct site *s, struct loop *l,
     }
 }
 
-int inline_while(struct inliner *in, const struct site *s, const char **ret_reason)
+int flow_begin_loop(struct inliner *in, const struct site *s, struct loop *l,
+                    const char **ret_reason)
 {
-    struct loop l = {0};
-    const char **results;
+    if (find_loop(in, s, l, ret_reason) != 0)
+        return -1;
+    make_enters(in, s, l);
+    return 0;
+}
 
-    if (find_loop(in, s, &l, ret_reason) != 0)
-        return 0;
-    make_enters(in, s, &l);
-    if (in->rc == 0)
-        inline_instance(in, s, &l.cond);
-    if (in->rc == 0)
-        make_switches(in, s, &l);
-    if (in->rc == 0)
-        inline_instance(in, s, &l.body);
-    if (in->rc != 0)
-        return in->rc;
-    results = ARENA_ARRAY(&in->im->arena, const char *, l.n);
-    close_loop(in, s, &l, results);
-    return inline_finish(in, s, results, l.types, l.n, NULL, 0);
+int flow_end_loop(struct inliner *in, const struct site *s, struct loop *l)
+{
+    const char **results = ARENA_ARRAY(&in->im->arena, const char *, l->n);
+
+    close_loop(in, s, l, results);
+    return inline_finish(in, s, results, l->types, l->n, NULL, 0);
 }
