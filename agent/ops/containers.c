@@ -3,7 +3,7 @@
  *
  * A handle (a resource) names the array or the stack. The float that the operations of a
  * tensor array pass on, its flow, only orders them; its value is unused. A session runs
- * all of these operations itself, not in plans (session/containers.h). */
+ * all of these operations itself, not in plans (flow/containers.h). */
 #include "agent/ops/op_rules.h"
 
 GRAD(array_grad)

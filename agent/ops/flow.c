@@ -5,7 +5,7 @@
  *
  * A loop has for each of its variables an Enter, a Merge (of the Enter and a
  * NextIteration), a Switch and an Exit; one LoopCond decides for all Switches. A session
- * runs it as one operation (session/loops.h).
+ * runs it as one operation (flow/loops.h).
  *
  * Gradients after TensorFlow 1.13's python/ops/control_flow_grad.py, by its rules for ops
  * without a context: Merge's second output says which branch was taken. */

@@ -2,7 +2,7 @@
  * values for their gradients.
  *
  * A list is a value of DT_VARIANT: operations that change one return another. A session runs
- * all of these operations itself, not in plans (session/lists.h). */
+ * all of these operations itself, not in plans (flow/lists.h). */
 #include "agent/ops/op_rules.h"
 
 GRAD(list_grad)

@@ -2,7 +2,7 @@
  *
  * Such a table has no state of its own. Whatever its initialiser (InitializeTableV2, or
  * LookupTableImportV2) fills it with is in the graph, and planning hands it to each kernel
- * (agent/session/lower_table.c), so that there is nothing to keep in a snapshot. The table has
+ * (agent/plan/lower_table.c), so that there is nothing to keep in a snapshot. The table has
  * its values whether or not the initialiser has run, which TensorFlow refuses.
  *
  * Source   lookup_table_op.cc, initializable_lookup_table.cc of TensorFlow. */

@@ -1,6 +1,6 @@
 #include "agent/session/memory.h"
 
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>

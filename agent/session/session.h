@@ -16,7 +16,7 @@
  *          write (by its inputs or control inputs) sees the new value, even if v/read itself
  *          does not depend on the write. What nothing orders against a write comes before
  *          it. A resource variable has the value that a ReadVariableOp found. The rules:
- *          uses.h. Fetched values are copies, made at the end of the run.
+ *          plan/uses.h. Fetched values are copies, made at the end of the run.
  * Plans    are cached by feeds, fetches, targets and fed shapes; running a cached plan
  *          allocates nothing. Later plans include operations added to the graph later.
  * Shapes   may depend on a size or an axis that only a run can compute. The session first
@@ -25,7 +25,7 @@
  *          (Unique, Where), the run is cut, as at loops. These runs allocate.
  * Loops    while loops (Enter, Merge, Switch, NextIteration, Exit, LoopCond), tensor arrays,
  *          stacks and tensor lists run between plans: such a run is cut into several plans, and so are
- *          a loop's condition and body (stages.h). These runs allocate. Uses and
+ *          a loop's condition and body (flow/stages.h). These runs allocate. Uses and
  *          writes of variables have the same order as in other runs; a loop is one use and
  *          one write, and its iterations run one after another. ERR_FORMAT: a loop is
  *          malformed; ERR_LIMIT: it does not end, or its arrays, stacks and lists take too
@@ -42,9 +42,9 @@
 #define AGENT_SESSION_SESSION_H
 
 #include "agent/graph/graph.h"
+#include "agent/plan/run.h"
 #include "agent/vars/var_store.h"
 #include "common/numerics/numerics.h"
-#include "common/rng/rng.h"
 
 struct session;
 
@@ -67,33 +67,7 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
                 struct err *err);
 void session_free(struct session *s);
 
-struct feed {
-    struct output output;
-    struct tensor value; /* borrowed for the run; 64-byte alignment is faster */
-    /* Elements from one row to the next, for a matrix that consists of some columns of a
-     * wider one; products and concatenations read it without a copy. 0: dense. */
-    int64_t row_stride;
-    /* Only inside a session: on a branch not taken, without a value; the memory of this
-     * reference variable, not a value of its own, or the handle of this resource variable. */
-    int is_dead;
-    const struct operation *memory_of;
-};
-
-struct run_args {
-    const struct feed *feeds;
-    size_t n_feeds;
-    const struct output *fetches;
-    size_t n_fetches;
-    struct operation *const *targets;
-    size_t n_targets;
-    struct rng_key key;
-    uint64_t counter;
-    /* Only inside a session. [n_fetches] the variable whose memory, or handle, the run hands
-     * on instead of a value; NULL for the others. */
-    const struct operation **ret_memory_of;
-};
-
-/* ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns
+/* args: plan/run.h. ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns
  * (tensor_free). Otherwise ret[i] is the caller's tensor, whose dtype and element count must
  * fit; it receives a copy and the shape, and nothing is allocated. ret may be NULL if
  * there are no fetches. */

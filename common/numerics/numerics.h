@@ -18,7 +18,7 @@
  *        and of deterministic policies that do not explore. Only external environments have
  *        such boxes; the one of the particle worlds is -1 to 1. And in graphs that others built
  *        (algorithm: graph), what a control dependency puts after a write to a reference
- *        variable sees the new value (agent/session/uses.h).
+ *        variable sees the new value (agent/plan/uses.h).
  *     3  float32 sums of more than SUM_BLOCK elements, over all of a tensor or along its rows, and
  *        softmaxes of more than SUM_CHAIN add the sums of blocks and chains; they were chains of
  *        any length. The operation EuclideanNorm adds squares as Sum does, not in one chain. */

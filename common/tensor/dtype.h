@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* symbol, number, name, bytes per element (0: not of fixed size). A variant is a tensor list of
- * one run, by its number (agent/session/lists.h): it is in no file and in no message. */
+ * one run, by its number (agent/flow/lists.h): it is in no file and in no message. */
 #define DTYPE_MAP(X)                                                                     \
     X(DT_FLOAT, 1, "float32", 4)                                                         \
     X(DT_DOUBLE, 2, "float64", 8)                                                        \

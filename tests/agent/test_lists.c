@@ -1,8 +1,8 @@
 /* Tensor lists and optionals. Values are compared with TensorFlow's in
  * tests/tensorflow/cases_calls.py; here, what is refused, what is shared, and what is freed. */
+#include "agent/flow/lists.h"
 #include "agent/graph/import.h"
 #include "agent/graph/ops.h"
-#include "agent/session/lists.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
 

@@ -3,7 +3,7 @@
  * nothing. The linker sends this project's allocations through the counter below. */
 #include "agent/graph/import.h"
 #include "agent/graph/ops.h"
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "tests/agent/session_help.h"
 #include "tests/support/test_main.h"
 

@@ -5,8 +5,8 @@
  *     bench_critic [rounds [batch]]
  */
 #include "agent/graph/ops.h"
-#include "agent/session/plan.h"
 #include "agent/session/session.h"
+#include "agent/session/session_internal.h"
 #include "tests/bench/breakdown.h"
 #include "tests/bench/median.h"
 #include "tests/bench/yardstick.h"

@@ -6,7 +6,7 @@
  *     bench_learn [rounds [batch [section]]]    section: of an agent with these stages, as
  *                                               "{algorithm: matd3}"; batch 0: several
  */
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "common/err/check.h"
 #include "common/rng/rng.h"
 #include "tests/bench/breakdown.h"

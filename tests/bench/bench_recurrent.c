@@ -6,7 +6,7 @@
  */
 #include "agent/graph/ops.h"
 #include "agent/nn/recurrent.h"
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "common/err/check.h"
 #include "tests/bench/breakdown.h"
 #include "tests/bench/yardstick.h"

@@ -9,7 +9,7 @@
  *
  *     bench_round [copies]
  */
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "common/err/check.h"
 #include "common/msg/protocol.h"
 #include "common/rng/rng.h"

@@ -1,6 +1,6 @@
 #include "tests/bench/breakdown.h"
 
-#include "agent/session/plan.h"
+#include "agent/plan/plan.h"
 #include "tests/bench/median.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
  */
 #include "agent/agent.h"
 #include "agent/loop/service_internal.h"
-#include "agent/session/plan.h"
+#include "agent/session/session_internal.h"
 #include "common/confine/confine.h"
 #include "tests/bench/listing.h"
 

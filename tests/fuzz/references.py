@@ -12,7 +12,7 @@ build's session; fetched values and variables must be equal to the last digit, b
 sign of a zero. A Merge of branches that one variable decided about before and after a write
 may be refused.
 
-One graph in twenty more has races, and must end as the rules of agent/session/uses.h say,
+One graph in twenty more has races, and must end as the rules of agent/plan/uses.h say,
 which are computed here.
 
 Without TensorFlow (tests/support/peers.py) the program says so and skips (exit code 77).
@@ -502,7 +502,7 @@ class Graph:
         return False
 
 
-# ---- the rules of agent/session/uses.h, for graphs with races ----
+# ---- the rules of agent/plan/uses.h, for graphs with races ----
 
 def scatter(a, places, b, combine):
     """Values that are the variable's own are those that it has at the time."""

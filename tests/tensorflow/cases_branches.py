@@ -1,5 +1,5 @@
 """Operations on branches that are not taken, and in loops without iterations, that could not be run
-with what is fed: agent/session/plan_lower.c. They are errors only where they run."""
+with what is fed: agent/plan/plan_lower.c. They are errors only where they run."""
 from cases import case, feed, integers, normal, steps, tf
 
 LOOPS = "not built here"

@@ -1,4 +1,4 @@
-"""Look-up tables that are filled once: agent/ops/tables.c, agent/session/lower_table.c."""
+"""Look-up tables that are filled once: agent/ops/tables.c, agent/plan/lower_table.c."""
 import numpy as np
 
 from cases import case, feed, integers, normal, tf
