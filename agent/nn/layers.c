@@ -2,6 +2,8 @@
 
 #include "agent/graph/ops.h"
 
+#include <math.h>
+
 #define LEAKY_RELU_ALPHA 0.2f
 
 struct output activate(struct graph *g, struct output x, enum activation activation)
@@ -173,4 +175,39 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
     x = binary(g, "Add", x, beta, "add_1");
     variable_scope_leave(g);
     return x;
+}
+
+/* The gain of orthogonal weights before an activation (nn.h); all rectifiers count as ReLU. */
+static double gain_of(enum activation activation)
+{
+    switch (activation) {
+    case ACTIVATION_RELU:
+    case ACTIVATION_LEAKY_RELU:
+    case ACTIVATION_ELU:
+        return sqrt(2);
+    case ACTIVATION_TANH:
+        return 5.0 / 3;
+    case ACTIVATION_SIGMOID:
+    case ACTIVATION_LINEAR:
+        break;
+    }
+    return 1;
+}
+
+struct initializer weights_initializer(const struct network_config *net, double gain)
+{
+    switch (net->init) {
+    case INIT_HE:
+        return he_uniform_initializer();
+    case INIT_ORTHOGONAL:
+        return orthogonal_initializer(gain);
+    case INIT_XAVIER:
+        break;
+    }
+    return glorot_uniform_initializer();
+}
+
+struct initializer hidden_initializer(const struct network_config *net)
+{
+    return weights_initializer(net, gain_of(net->activation));
 }

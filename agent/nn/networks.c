@@ -2,44 +2,6 @@
 
 #include "agent/graph/ops.h"
 
-#include <math.h>
-
-/* The gain of orthogonal weights before an activation (nn.h); all rectifiers count as ReLU. */
-static double gain_of(enum activation activation)
-{
-    switch (activation) {
-    case ACTIVATION_RELU:
-    case ACTIVATION_LEAKY_RELU:
-    case ACTIVATION_ELU:
-        return sqrt(2);
-    case ACTIVATION_TANH:
-        return 5.0 / 3;
-    case ACTIVATION_SIGMOID:
-    case ACTIVATION_LINEAR:
-        break;
-    }
-    return 1;
-}
-
-static struct initializer weights_initializer(const struct network_config *net,
-                                              double gain)
-{
-    switch (net->init) {
-    case INIT_HE:
-        return he_uniform_initializer();
-    case INIT_ORTHOGONAL:
-        return orthogonal_initializer(gain);
-    case INIT_XAVIER:
-        break;
-    }
-    return glorot_uniform_initializer();
-}
-
-struct initializer hidden_initializer(const struct network_config *net)
-{
-    return weights_initializer(net, gain_of(net->activation));
-}
-
 static struct output hidden_layers(struct graph *g, struct output x,
                                    const struct layer_sizes *sizes,
                                    const struct network_config *net)

@@ -81,6 +81,8 @@ struct output see_entities(struct graph *g, struct output x,
                            int64_t width);
 /* How the weights of a network's hidden layers begin. */
 struct initializer hidden_initializer(const struct network_config *net);
+/* Of a layer with another gain. */
+struct initializer weights_initializer(const struct network_config *net, double gain);
 /* hidden layers, then one linear layer of n_outputs, in the current variable scope. Weights
  * begin as net->init says. With layer_norm the input is normalised, and what each hidden layer
  * gives, behind its activation (Yu et al. 2022, and the code of its authors). */
