@@ -257,4 +257,7 @@ void schema_print_commented(const char *line, const struct field *field, int col
 /* Prints one line per key: path, default, meaning. */
 void schema_print(const struct schema *s, const char *path, FILE *f);
 
+/* For messages: "a, b or c"; "a, b, ..." if it would be longer. */
+void schema_join_choices(char *ret, size_t size, const char *const *choices, size_t n);
+
 #endif

@@ -18,7 +18,5 @@ struct section {
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
 size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */
-/* "a, b or c"; "a, b, ..." if it would be longer. */
-void schema_join_choices(char *ret, size_t size, const char *const *choices, size_t n);
 
 #endif
