@@ -204,6 +204,9 @@ size_t env_choice(const float *x, size_t n);
 struct symmetry_group;
 void env_symmetry(const struct env_config *env, struct arena *arena,
                   struct symmetry_group *ret);
+/* Makes them those of what agents see at once: every observation of a stack is turned alike. */
+void env_symmetry_stack(const struct env_spec *spec, struct arena *arena,
+                        struct symmetry_group *g);
 
 struct vec_env; /* opaque */
 

@@ -163,6 +163,26 @@ void env_symmetry(const struct env_config *env, struct arena *arena,
     class->ops->symmetry(class, env, params, arena, ret);
 }
 
+void env_symmetry_stack(const struct env_spec *spec, struct arena *arena,
+                        struct symmetry_group *g)
+{
+    for (size_t f = 0; f < g->n_factors; f++) {
+        const size_t n = g->factors[f].n_runs;
+        struct symmetry_run *runs = ARENA_ARRAY(arena, struct symmetry_run, n);
+
+        for (size_t i = 0; i < n; i++)
+            runs[i] = g->factors[f].runs[i];
+        for (uint32_t k = 1; k < env_stack(spec); k++)
+            for (size_t i = 0; i < n; i++) {
+                struct symmetry_run run = runs[i];
+
+                run.first += k * (uint32_t)spec->agents[run.agent].obs_width;
+                if (run.part == SYMMETRY_OBS)
+                    symmetry_add_run(g, arena, f, &run);
+            }
+    }
+}
+
 /* Only the particle worlds have a choice of rules and of actions. */
 static int check_rules(const struct env_class *class, const struct env_config *config,
                        struct err *err)

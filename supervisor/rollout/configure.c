@@ -75,27 +75,6 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
     }
 }
 
-/* Every observation of a stack is turned alike. */
-static void stack_symmetry(struct symmetry_group *g, const struct env_spec *spec,
-                           struct arena *arena)
-{
-    for (size_t f = 0; f < g->n_factors; f++) {
-        const size_t n = g->factors[f].n_runs;
-        struct symmetry_run *runs = ARENA_ARRAY(arena, struct symmetry_run, n);
-
-        for (size_t i = 0; i < n; i++)
-            runs[i] = g->factors[f].runs[i];
-        for (uint32_t k = 1; k < env_stack(spec); k++)
-            for (size_t i = 0; i < n; i++) {
-                struct symmetry_run run = runs[i];
-
-                run.first += k * (uint32_t)spec->agents[run.agent].obs_width;
-                if (run.part == SYMMETRY_OBS)
-                    symmetry_add_run(g, arena, f, &run);
-            }
-    }
-}
-
 static void pack_policy(const struct rollout_policy *p, struct msg_out *o)
 {
     msg_key(o, "metagraph");
@@ -186,7 +165,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     has_draws = group != LEARNING_NONE && group > 0;
     if (agent_setting_marked(own, FIELD_SYMMETRY) > 0)
         env_symmetry(&config->env, &arena, &symmetry);
-    stack_symmetry(&symmetry, spec, &arena);
+    env_symmetry_stack(spec, &arena, &symmetry);
     msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
                    (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0) +

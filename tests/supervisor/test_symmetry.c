@@ -443,6 +443,70 @@ START_TEST(test_the_walk_notices)
 }
 END_TEST
 
+/* How often a factor has a block at that place: of orders, as that item. */
+static size_t count_blocks(const struct symmetry_factor *f, const struct symmetry_run *at,
+                           uint32_t first, uint32_t item)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n_runs; i++)
+        for (uint32_t b = 0; b < f->runs[i].count; b++)
+            n += f->runs[i].agent == at->agent && f->runs[i].part == at->part &&
+                 f->runs[i].kind == at->kind && f->runs[i].width == at->width &&
+                 f->runs[i].first + b * at->width == first &&
+                 (f->items == 0 || b == item);
+    return n;
+}
+
+static size_t count_all(const struct symmetry_factor *f, uint32_t part)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < f->n_runs; i++)
+        n += f->runs[i].part == part ? f->runs[i].count : 0;
+    return n;
+}
+
+/* Of what agents see with env.stack, a factor turns every observation, and actions as before. */
+START_TEST(test_stacks_are_turned_alike)
+{
+    struct symmetry_group stacked;
+    struct env_spec spec;
+    const void *params;
+    static struct pair p;
+
+    open_pair(&p, &settings[_i], 0);
+    ck_assert_int_eq(
+        env_class_describe(p.class, &p.config, &p.arena, &params, &spec, NULL), 0);
+    spec.stack = 3;
+    env_symmetry(&p.config, &p.arena, &stacked);
+    env_symmetry_stack(&spec, &p.arena, &stacked);
+    ck_assert_uint_eq(stacked.n_factors, p.group.n_factors);
+    for (size_t f = 0; f < p.group.n_factors; f++) {
+        const struct symmetry_factor *was = &p.group.factors[f];
+        const struct symmetry_factor *is = &stacked.factors[f];
+
+        ck_assert_uint_eq(count_all(is, SYMMETRY_OBS), 3 * count_all(was, SYMMETRY_OBS));
+        ck_assert_uint_eq(count_all(is, SYMMETRY_ACTION),
+                          count_all(was, SYMMETRY_ACTION));
+        for (size_t i = 0; i < was->n_runs; i++) {
+            const struct symmetry_run *run = &was->runs[i];
+            const uint32_t obs = (uint32_t)spec.agents[run->agent].obs_width;
+            const uint32_t n = run->part == SYMMETRY_OBS ? 3 : 1;
+
+            for (uint32_t b = 0; b < n * run->count; b++) {
+                const uint32_t k = b / run->count, item = b % run->count;
+
+                ck_assert_uint_eq(
+                    count_blocks(is, run, k * obs + run->first + item * run->width, item),
+                    1);
+            }
+        }
+    }
+    arena_done(&p.arena);
+}
+END_TEST
+
 START_TEST(test_environments_without)
 {
     static const char *const without[] = {
@@ -469,6 +533,7 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_each_generator, 0, SETTINGS * VARIANTS);
     tcase_add_loop_test(tc, test_the_walk_notices, 0, VARIANTS);
+    tcase_add_loop_test(tc, test_stacks_are_turned_alike, 0, SETTINGS);
     tcase_add_test(tc, test_environments_without);
     suite_add_tcase(s, tc);
     return s;
