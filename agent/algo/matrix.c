@@ -247,7 +247,7 @@ void matrices_reads(struct matrices *all, struct reads *r)
 static int is_same(const struct matrices *all, const struct gathering *g)
 {
     return all->generation > 0 && all->draw == g->draw && all->symmetry == g->symmetry &&
-           all->n_rows == g->n &&
+           all->n_rows == g->n && all->sequences == g->sequences &&
            memcmp(all->rows, g->rows, g->n * sizeof(*g->rows)) == 0;
 }
 
@@ -263,6 +263,7 @@ void matrices_begin(struct matrices *all, const struct gathering *g)
     all->generation++;
     all->draw = g->draw;
     all->symmetry = g->symmetry;
+    all->sequences = g->sequences;
     if (g->n > all->room) {
         all->rows = xreallocarray(all->rows, g->n, sizeof(*g->rows));
         all->room = g->n;

@@ -40,7 +40,7 @@ struct matrices {
     uint64_t generation, draw;
     struct symmetry *symmetry;
     uint64_t *rows;
-    size_t n_rows, room;
+    size_t n_rows, room, sequences;
 };
 
 /* The rows of a batch. */

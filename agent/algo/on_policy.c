@@ -432,12 +432,13 @@ static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
     p->order_n = n;
 }
 
-/* Sets the places of n chunks' rows, in the order of time; chunk NULL: all chunks, in order. */
+/* Sets the places of the rows of n chunks of so many steps, in the order of time; chunk NULL: all
+ * chunks, in order. */
 static int64_t place_chunks(struct on_policy *p, const struct batch *b,
-                            const uint32_t *chunk, int64_t n)
+                            const uint32_t *chunk, int64_t n, int64_t steps)
 {
-    const int64_t length = b->args->length, steps = p->policy.chunk;
-    const int64_t each = on_policy_chunks(p, b);
+    const int64_t length = b->args->length;
+    const int64_t each = on_policy_chunks(b, steps);
 
     for (int64_t r = 0; r < n; r++) {
         const int64_t k = chunk != NULL ? chunk[r] : r;
@@ -452,21 +453,23 @@ static int64_t place_chunks(struct on_policy *p, const struct batch *b,
 }
 
 /* The minibatch of step number `step` of an update. The minibatches of an epoch differ by
- * at most one chunk in length. */
+ * at most one chunk in length. The critic alone needs no chunks. */
 static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
                                     int64_t step, int for_actor, int for_critic)
 {
-    const int64_t n = b->args->batch * on_policy_chunks(p, b);
+    const int64_t chunk = for_actor ? p->policy.chunk : 1;
+    const int64_t n = b->args->batch * on_policy_chunks(b, chunk);
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
     on_policy_reserve(p, b);
     draw_order(p, b, n, epoch);
-    return (struct minibatch){.place = p->place,
-                              .n = place_chunks(p, b, p->order + begin, end - begin),
-                              .step = (uint64_t)step,
-                              .for_actor = for_actor,
-                              .for_critic = for_critic};
+    return (struct minibatch){
+        .place = p->place,
+        .n = place_chunks(p, b, p->order + begin, end - begin, chunk),
+        .step = (uint64_t)step,
+        .for_actor = for_actor,
+        .for_critic = for_critic};
 }
 
 /* The rows are run in chunks, as the policy sees them where it learns. */
@@ -481,7 +484,8 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
     if (b->rc < 0)
         return;
     on_policy_reserve(p, b);
-    n = place_chunks(p, b, NULL, b->args->batch * on_policy_chunks(p, b));
+    n = place_chunks(p, b, NULL, b->args->batch * on_policy_chunks(b, p->policy.chunk),
+                     p->policy.chunk);
     batch_select(b, p->place, p->rows, n, 0, b->args->update);
     of_chunks = batch_room(b, p->of_chunks);
     sampled_policy_feed_carry(&p->policy, b);
@@ -607,7 +611,7 @@ static void learn_minibatch(struct on_policy *p, struct batch *b,
     const size_t first = mini.for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC;
     const uint64_t draw = b->args->update * (uint64_t)p->kit.repeats + mini.step;
 
-    if (p->policy.units > 0)
+    if (p->policy.units > 0 && mini.for_actor)
         select_chunks(p, b, &mini, draw);
     else
         batch_select(b, mini.place, p->rows, mini.n, 1, draw);
@@ -651,7 +655,9 @@ void on_policy_run_epochs(struct on_policy *p, struct batch *b,
     const struct algorithm_settings *set = p->kit.settings;
     const int64_t m = set->minibatches;
     const int stops_early = for_actor && set->target_kl > 0;
-    struct reported all = {0};
+    /* Rows of a chunk are much alike: the critic, which needs no order, learns more from drawn rows. */
+    const int apart = for_actor && for_critic && p->policy.units > 0;
+    struct reported all = {0}, of_critic = {0};
     int64_t steps = 0;
     double kl = 0; /* mean of the newest pass */
 
@@ -659,12 +665,17 @@ void on_policy_run_epochs(struct on_policy *p, struct batch *b,
            (!stops_early || kl <= set->target_kl)) {
         const double before = all.kl;
 
-        for (int64_t end = steps + m; steps < end; steps++)
-            learn_minibatch(p, b, kept, choose_rows(p, b, steps, for_actor, for_critic),
+        for (int64_t end = steps + m; steps < end; steps++) {
+            learn_minibatch(p, b, kept,
+                            choose_rows(p, b, steps, for_actor, for_critic && !apart),
                             &all);
+            if (apart)
+                learn_minibatch(p, b, kept, choose_rows(p, b, steps, 0, 1), &of_critic);
+        }
         kl = (all.kl - before) / (double)m;
     }
     report_steps(b, &all, steps, for_actor);
+    report_steps(b, &of_critic, steps, 0);
     batch_report_rates(b, for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC,
                        (size_t)(for_actor + for_critic));
     if (stops_early)

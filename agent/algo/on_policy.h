@@ -31,7 +31,7 @@
  *          gradients), `apply` and `assign`. A minibatch then has as many rows of each member.
  *          What A and B find is kept in the local variable `window` (3, n).
  * recurrent  the policy may be (sampled_policy.h); critics see the whole state, and are not.
- *          Minibatches are of whole chunks.
+ *          The policy's minibatches are of whole chunks, the critic's of rows.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Of a recurrent policy each chunk
  *          that begins an episode is shown under one, as what is carried into it is 0; all others
@@ -201,8 +201,8 @@ void on_policy_find_cuts(const struct window *w, const float *alive,
                          const float *terminated);
 /* Lists the places of the request's rows whose cut is set in p->ends; returns their number. */
 int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut);
-/* How many chunks each copy's steps are cut into. */
-int64_t on_policy_chunks(const struct on_policy *p, const struct batch *b);
+/* How many chunks of so many steps each copy's are cut into; the last may be shorter. */
+int64_t on_policy_chunks(const struct batch *b, int64_t chunk);
 /* Makes room for places and rows of the request's window. */
 void on_policy_reserve(struct on_policy *p, const struct batch *b);
 

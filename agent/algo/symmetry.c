@@ -79,6 +79,7 @@ struct symmetry {
 
     uint64_t draw; /* number of the newest draw */
     uint64_t counter, first;
+    int has_left;    /* rows of it are shown as they are stored */
     size_t n, room;  /* rows drawn; rows there is room for */
     uint16_t *drawn; /* (n, n_digits) */
 };
@@ -459,7 +460,8 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
     size_t digit = 0;
     int r;
 
-    if (s == NULL || (n == s->n && counter == s->counter && first == s->first))
+    if (s == NULL ||
+        (n == s->n && counter == s->counter && first == s->first && !s->has_left))
         return 0;
     if ((r = reserve(s, n, err)) < 0)
         return r;
@@ -482,6 +484,7 @@ int symmetry_draw(struct symmetry *s, uint64_t counter, uint64_t first, size_t n
     s->counter = counter;
     s->first = first;
     s->n = n;
+    s->has_left = 0;
     return 0;
 }
 
@@ -493,6 +496,7 @@ void symmetry_leave(struct symmetry *s, size_t i)
     CHECK(i < s->n, "row %zu of a draw of %zu", i, s->n);
     for (size_t d = 0; d < s->n_digits; d++)
         s->drawn[i * s->n_digits + d] = (uint16_t)s->digits[d].item;
+    s->has_left = 1;
     s->draw++;
 }
 

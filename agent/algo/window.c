@@ -36,15 +36,15 @@ void on_policy_select_all(struct batch *b)
     batch_select(b, NULL, NULL, b->args->batch * b->args->length, 0, b->args->update);
 }
 
-int64_t on_policy_chunks(const struct on_policy *p, const struct batch *b)
+int64_t on_policy_chunks(const struct batch *b, int64_t chunk)
 {
-    return (b->args->length + p->policy.chunk - 1) / p->policy.chunk;
+    return (b->args->length + chunk - 1) / chunk;
 }
 
 void on_policy_reserve(struct on_policy *p, const struct batch *b)
 {
-    /* the last chunk of a copy may be shorter than the others */
-    const int64_t rows = b->args->batch * on_policy_chunks(p, b) * p->policy.chunk;
+    const int64_t chunk = p->policy.chunk;
+    const int64_t rows = b->args->batch * on_policy_chunks(b, chunk) * chunk;
 
     if (rows <= p->room)
         return;

@@ -385,9 +385,8 @@ def half_square(error, bound):
     return inside * (error - inside * 0.5)
 
 
-def losses(nets, case, w, chunks, kept):
-    """Of policy and critic over the rows of some chunks; and scalars."""
-    advantage, returns, old_value = kept
+def actor_loss(nets, case, w, chunks, advantage):
+    """Of the policy over the rows of some chunks; and what is reported."""
     each = -(-STEPS // case.chunk)
     t = np.array([[c // each * STEPS + c % each * case.chunk + t for c in chunks]
                   for t in range(case.chunk)])
@@ -406,15 +405,19 @@ def losses(nets, case, w, chunks, kept):
     ratio = exp(log_prob - w.old_log_prob[place])
     gain = smaller(ratio * advantage[place], clip(ratio, 1 - CLIP, 1 + CLIP) * advantage[place])
     entropy = mean_of(-(exp(scores) * scores).sum(1), there)
-    value, bound = nets.value(w.state[place]), 10.0 if case.scaled else 1e9
-    near = clip(value - old_value[place], -CLIP, CLIP) + old_value[place]
-    error = larger(half_square(returns[place] - value, bound),
-                   half_square(returns[place] - near, bound))
-    actor, critic = -(mean_of(gain, there) + entropy * ENTROPY), mean_of(error, there)
+    loss = -(mean_of(gain, there) + entropy * ENTROPY)
     d = log_prob.value - w.old_log_prob[place]
     kl = ((np.exp(d) - 1 - d) * there).sum() / there.sum()
     clipped = ((abs(np.exp(d) - 1) > CLIP) * there).sum() / there.sum()
-    return actor, critic, [actor.value, entropy.value, kl, clipped, critic.value]
+    return loss, [loss.value, entropy.value, kl, clipped]
+
+
+def critic_loss(nets, case, w, rows, returns, old_value):
+    value, bound = nets.value(w.state[rows]), 10.0 if case.scaled else 1e9
+    near = clip(value - old_value[rows], -CLIP, CLIP) + old_value[rows]
+    error = larger(half_square(returns[rows] - value, bound),
+                   half_square(returns[rows] - near, bound))
+    return mean_of(error, np.ones((len(rows), 1)))
 
 
 def adam(variables, agent, nets, loss, scope, power):
@@ -467,16 +470,19 @@ def update(case, variables, agent, number_of, run):
         now = ValueScale(variables[statistics])
         returns = (returns - now.mean) / now.deviation
 
-    chunks = COPIES * -(-STEPS // case.chunk)
     key, reported = rng.make_key(SEED, agent, "permutation"), []
     for epoch in range(case.epochs):
-        order = permutation(key, number_of * case.epochs + epoch, chunks)
+        orders = [permutation(key, number_of * case.epochs + epoch, n)
+                  for n in (COPIES * -(-STEPS // case.chunk), ROWS)]
         for k in range(case.minibatches):
-            part = order[k * chunks // case.minibatches:(k + 1) * chunks // case.minibatches]
+            chunks, rows = (x[k * len(x) // case.minibatches:
+                              (k + 1) * len(x) // case.minibatches] for x in orders)
             nets = Networks(case, variables, agent)
-            actor, critic, scalars = losses(nets, case, w, part, (advantage, returns, old_value))
-            reported.append(scalars + [adam(variables, agent, nets, actor, "p_func/", ""),
-                                       adam(variables, agent, nets, critic, "v_func/", "_1")])
+            actor, scalars = actor_loss(nets, case, w, chunks, advantage)
+            critic = critic_loss(nets, case, w, rows, returns, old_value)
+            reported.append([*scalars, critic.value,
+                             adam(variables, agent, nets, actor, "p_func/", ""),
+                             adam(variables, agent, nets, critic, "v_func/", "_1")])
     if case.normalized:
         before = [Window(run, u, agent, case) for u in range(number_of + 1)]
         count(variables, agent, np.vstack([x.state for x in before]))

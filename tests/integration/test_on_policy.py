@@ -34,9 +34,9 @@ CASES = {
     "shared": ("mappo", SPREAD, "agent_id: true, epochs: 2, minibatches: 2", "share: team"),
     "turns": ("happo", SPREAD, "epochs: 2, chunk: 7", ""),
     "coma": ("coma", SPREAD, "chunk: 10, lambda: 0.8", ""),
-    "counted": ("coma", SPREAD, "chunk: 5, n_step: 3, lambda: 0", "share: team"),
+    "counted": ("coma", SPREAD, "chunk: 5, n_step: 3, lambda: 0, symmetry: env", "share: team"),
     "plain": ("maa2c", SPREAD, "chunk: 33", ""),
-    "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2", ""),
+    "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2, symmetry: env", ""),
     "normalized": ("mappo", SPREAD, "normalize_observations: running, epochs: 2", ""),
     "masks": ("ippo", "id: foraging, max_steps: 20", "minibatches: 2, epochs: 2", ""),
 }
