@@ -5,7 +5,7 @@
 void clip_to_box(float *x, size_t rows, const struct space *space)
 {
     const float low = (float)space->low, high = (float)space->high;
-    const int64_t first = choices_beside_numbers(space) ? choices_width(space) : 0;
+    const int64_t first = first_number(space);
 
     for (size_t e = 0; e < rows; e++, x += space->width)
         for (int64_t i = first; i < space->width; i++)

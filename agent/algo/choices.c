@@ -119,6 +119,11 @@ int choices_beside_numbers(const struct space *space)
     return space->n_heads > 0 && !choices_only(space);
 }
 
+int64_t first_number(const struct space *space)
+{
+    return space->box && !choices_beside_numbers(space) ? 0 : choices_width(space);
+}
+
 int32_t choices_count(const struct space *space, int32_t max)
 {
     int32_t n = space->n_heads > 0 ? 1 : 0;

@@ -47,6 +47,9 @@ int64_t choices_width(const struct space *space);
 int choices_only(const struct space *space);
 /* Whether an action is hybrid. */
 int choices_beside_numbers(const struct space *space);
+/* The first entry of an action that is a number: behind the heads of a hybrid action; 0 in a box,
+ * also in a particle world's, which has heads; U in a discrete space. */
+int64_t first_number(const struct space *space);
 /* The most combinations that an algorithm values at once. */
 enum { CHOICES_MAX = 4096 };
 /* The number of combinations; 0 if the space has no heads, or if there are more than

@@ -13,10 +13,9 @@
 /* Lets each head take its largest entry, and clips the numbers. */
 static void settle(const struct space *self, const struct act_args *args, float *actions)
 {
-    if (!self->box || choices_beside_numbers(self))
+    if (first_number(self) > 0)
         choices_harden(self, actions, args->allowed, args->n_copies);
-    if (self->box)
-        clip_to_box(actions, args->n_copies, self);
+    clip_to_box(actions, args->n_copies, self);
 }
 
 /* Does nothing: takes each head's first choice, which in the particle worlds is to stay;
@@ -36,23 +35,25 @@ static const struct fixed_policy noop_policy = {.decide = noop_decide};
 
 /* Acts uniformly at random over the possible choices of each head, or the points of a
  * box; in a box without bounds, with standard normal draws. Each head takes the choice with
- * the largest of its draws, which in a hybrid action are those of numbers. */
+ * the largest of its draws, which beside unbounded numbers are normal ones. */
 static int random_decide(void *policy, const struct space *self, struct session *s,
                          const struct act_args *args, struct act_result *ret,
                          struct err *err)
 {
     float *actions = ret->actions;
-    const size_t width = (size_t)self->width;
+    const size_t width = (size_t)self->width, first = (size_t)first_number(self);
     const float low = (float)self->low, span = (float)(self->high - self->low);
+    const int is_bounded = isfinite(span);
 
-    if (self->box && !isfinite(span))
+    if (first < width && !is_bounded)
         rng_normal_rows_f32(args->key, args->counter, args->draw_first, actions,
                             args->n_copies, width);
     else
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, actions,
                              args->n_copies, width);
-    for (size_t i = 0; self->box && isfinite(span) && i < args->n_copies * width; i++)
-        actions[i] = low + span * actions[i];
+    for (size_t e = 0; e < args->n_copies && is_bounded; e++)
+        for (size_t i = e * width + first; i < (e + 1) * width; i++)
+            actions[i] = low + span * actions[i];
     settle(self, args, actions); /* clips against rounding */
     return 0;
 }

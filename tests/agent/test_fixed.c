@@ -174,6 +174,49 @@ START_TEST(random_points_fill_the_box)
 }
 END_TEST
 
+/* Two choices and two numbers. */
+static struct space hybrid(double low, double high)
+{
+    struct space s = box(4, low, high);
+
+    s.n_heads = 1;
+    s.heads[0] = 2;
+    return s;
+}
+
+/* However close the bounds are, also without any: choices are even and numbers within them. */
+START_TEST(random_choices_beside_numbers)
+{
+    static const double bounds[][2] = {
+        {-3, 1}, {1000.00004, 1000.0002}, {-INFINITY, INFINITY}};
+    const double low = bounds[_i][0], high = bounds[_i][1];
+    const struct space s = hybrid(low, high);
+    struct player p = {0};
+    double sum[4] = {0};
+
+    open_player(&p, "random", "toy", &s, 1, 0);
+    act(&p, 1, MAX_ROWS, obs, actions);
+    for (size_t i = 0; i < MAX_ROWS; i++) {
+        const float *x = actions + 4 * i;
+
+        ck_assert(x[0] + x[1] == 1 && (x[0] == 0 || x[0] == 1));
+        for (int k = 0; k < 4; k++)
+            sum[k] += (double)x[k] / MAX_ROWS;
+        for (int k = 2; k < 4; k++)
+            ck_assert(isfinite(x[k]) && x[k] >= (float)low && x[k] <= (float)high);
+    }
+    ck_assert_double_eq_tol(sum[0], 0.5, 5 * sqrt(0.25 / MAX_ROWS));
+    for (int k = 2; k < 4 && high - low == 4; k++)
+        ck_assert_double_eq_tol(sum[k], (low + high) / 2, 0.2);
+    close_player(&p);
+    open_player(&p, "noop", "toy", &s, 1, 0);
+    act(&p, 1, 1, obs, actions);
+    ck_assert(actions[0] == 1 && actions[1] == 0);
+    ck_assert(actions[2] == (low > 0 ? (float)low : 0) && actions[3] == actions[2]);
+    close_player(&p);
+}
+END_TEST
+
 START_TEST(noop)
 {
     static const float first_choices[] = {1, 0, 0, 0, 0, 1, 0, 0};
@@ -385,6 +428,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, random_choices_are_even);
     tcase_add_test(tc, random_points_fill_the_box);
+    tcase_add_loop_test(tc, random_choices_beside_numbers, 0, 3);
     tcase_add_test(tc, noop);
     tcase_add_test(tc, rules_of_spread);
     tcase_add_test(tc, rules_of_speaker_and_listener);
