@@ -8,12 +8,14 @@ the papers have it: acting step by step (Cho et al. 2014, torch.nn.GRUCell), gen
 advantages (Schulman et al. 2016, equation 16), the clipped losses (Schulman et al. 2017,
 equation 7; Yu et al. 2022), Adam as TensorFlow has it, and the statistics of observations by
 numpy.mean and numpy.var. What the policy carried, the log-probabilities of its actions, all
-variables with their slots, statistics, and reported numbers agree in 1e-5.
+variables with their slots, statistics, and reported numbers agree in 1e-5. One case has hybrid
+actions with masks: the probability of a choice times the density of two normal numbers.
 
 Gradients come from a tape of NumPy operations, which knows nothing of brood's graphs.
 """
 import csv
 import functools
+import json
 import pathlib
 import re
 import sys
@@ -33,8 +35,13 @@ DISCOUNT, GAE, CLIP, CLIP_NORM, ENTROPY, RATE = 0.9, 0.8, 0.1, 0.2, 0.02, 0.003
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-5
 OWN, K, WIDTH, HEADS = 4, 5, 5, 2  # numbers of its own, entities, their numbers, heads
 
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SPREAD = "id: simple_spread"
+GOALS = f"""command: {json.dumps(["python3", str(SOURCE / "scripts/pettingzoo_bridge.py"),
+                                 str(SOURCE / "tests/support/goals.py")])},
+      params: {{agents: 3, steps: 25, masked: true}}, verify: false"""
 CONFIG = """
-env: {{id: simple_spread, reward: team_mean, copies: 8{env}}}
+env: {{{env}, reward: team_mean, copies: 8}}
 run: {{env_steps: 792, seed: 4}}
 experience: {{update_every: 264, keep: true}}
 checkpoint: {{every_env_steps: 264, max_to_keep: none}}
@@ -59,6 +66,7 @@ class Case:
         self.normalized = more.get("normalized", False)
         self.scaled = more.get("scaled", True)  # value_norm: running; huber: 10
         self.entities = more.get("entities")  # pools of policy and critic
+        self.hybrid = more.get("hybrid", False)  # three choices, two numbers
 
     def config(self):
         settings = f"chunk: {self.chunk}, epochs: {self.epochs}, minibatches: {self.minibatches}"
@@ -67,9 +75,9 @@ class Case:
         if not self.scaled:
             settings += ", value_norm: none, huber: none, advantage_norm: false"
         actor = ", layer_norm: true, init: orthogonal" if self.layer_norm else ""
-        env, critic = "", ""
+        env, critic = GOALS if self.hybrid else SPREAD, ""
         if self.entities:
-            env = ", observe: entities"
+            env += ", observe: entities"
             actor, critic = (f", entities: {{units: [6], pool: {pool}" +
                              (f", heads: {HEADS}}}" if pool == "attention" else "}")
                              for pool in self.entities)
@@ -86,6 +94,7 @@ CASES = {
         Case("mappo", 33, 1, 2, entities=("attention", "max")),
     "ippo, entities by mean and attention":
         Case("ippo", 33, 1, 1, entities=("mean", "attention")),
+    "mappo, chunks of 10, hybrid actions": Case("mappo", 10, 2, 3, hybrid=True),
 }
 
 
@@ -308,12 +317,23 @@ class Networks:
         r, z = sigmoid(ir + hr), sigmoid(iz + hz)
         return (1.0 - z) * tanh(i_n + r * hn) + z * h
 
-    def after_cell(self, h):
-        """Log-probabilities of the choices."""
+    def after_cell(self, h, taken, allowed):
+        """Log-probabilities of what was taken, and entropies: of a choice, and of the numbers
+        beside it, if there are any."""
         h = self.norm(h, "p_func/LayerNorm_2") if self.case.layer_norm else h
         x = self.dense(h, "p_func/fully_connected_1")
+        n = allowed.shape[1] if self.case.hybrid else x.value.shape[1]
+        mean = x[:, n:]
+        x = x[:, :n] - 1e8 * (1 - allowed[:, :n])
         x = x - x.value.max(1, keepdims=True)
-        return x - log(exp(x).sum(1))
+        x = x - log(exp(x).sum(1))
+        log_prob, entropy = (x * taken[:, :n]).sum(1), -(exp(x) * x).sum(1)
+        if self.case.hybrid:
+            log_std, log_2_pi = self.v["p_func/log_std"], np.log(2 * np.pi)
+            z = (number(taken[:, n:]) - mean) * exp(-log_std)
+            log_prob = log_prob - (z * z * 0.5 + log_std + log_2_pi / 2).sum(1)
+            entropy = entropy + (log_std + (1 + log_2_pi) / 2).sum()
+        return log_prob, entropy
 
 
 # ---- an update ----
@@ -329,9 +349,11 @@ class Window:
             joint = [agent]
         self.state, self.next_state = (np.hstack([log[f"{a}/{c}"] for a in joint])
                                        for c in ("obs", "next_obs"))
+        drawn = "sample" if case.hybrid else "action"
         self.obs, self.action, self.reward, self.terminated, self.old_log_prob, self.carry = (
             log[f"{agent}/{c}"]
-            for c in ("obs", "action", "reward", "terminated", "log_prob", "carry"))
+            for c in ("obs", drawn, "reward", "terminated", "log_prob", "carry"))
+        self.allowed = log[f"{agent}/allowed"][:, :3] if case.hybrid else np.ones((ROWS, 5))
         self.first = log["first"]
 
 
@@ -344,7 +366,7 @@ def play(nets, w):
         h = number(h.value * (1 - w.first[at]))
         carried.append(h.value)
         h = nets.cell(nets.before_cell(w.obs[at]), h)
-        probs.append((nets.after_cell(h) * w.action[at]).sum(1).value)
+        probs.append(nets.after_cell(h, w.action[at], w.allowed[at])[0].value)
     order = np.arange(ROWS).reshape(STEPS, COPIES).T.ravel()
     return np.vstack(probs)[order], np.vstack(carried)[order]
 
@@ -400,12 +422,10 @@ def actor_loss(nets, case, w, chunks, advantage):
         at = slice(k * len(chunks), (k + 1) * len(chunks))
         h = nets.cell(x[at], h * (1 - w.first[place[at]]))
         outputs.append(h)
-    scores = nets.after_cell(stacked(outputs))
-    log_prob = (scores * w.action[place]).sum(1)
+    log_prob, entropy = nets.after_cell(stacked(outputs), w.action[place], w.allowed[place])
     ratio = exp(log_prob - w.old_log_prob[place])
     gain = smaller(ratio * advantage[place], clip(ratio, 1 - CLIP, 1 + CLIP) * advantage[place])
-    entropy = mean_of(-(exp(scores) * scores).sum(1), there)
-    loss = -(mean_of(gain, there) + entropy * ENTROPY)
+    loss = -(mean_of(gain, there) + mean_of(entropy, there) * ENTROPY)
     d = log_prob.value - w.old_log_prob[place]
     kl = ((np.exp(d) - 1 - d) * there).sum() / there.sum()
     clipped = ((abs(np.exp(d) - 1) > CLIP) * there).sum() / there.sum()

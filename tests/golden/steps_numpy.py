@@ -199,11 +199,12 @@ def read_log(run, rows):
         kind, elements = (int(x) for x in np.frombuffer(data[at + 112:at + 120].tobytes(),
                                                         "<u4"))
         offset = int(np.frombuffer(data[at + 120:at + 128].tobytes(), "<u8")[0])
-        if kind != 1:
+        if kind not in (1, 4):  # DT_FLOAT, DT_UINT8
             continue
+        dtype = np.dtype("<f4" if kind == 1 else "u1")
         places = (1 << 20) + rows.astype(np.int64) * int(row_bytes) + offset
-        found[name] = np.stack([np.frombuffer(data[p:p + 4 * elements].tobytes(), "<f4")
-                                for p in places])
+        found[name] = np.stack([np.frombuffer(data[p:p + dtype.itemsize * elements].tobytes(),
+                                              dtype) for p in places])
     return found
 
 
