@@ -58,10 +58,33 @@ static void fold_init_but(struct fold *f, const struct shape *x, int kept)
     fold_set(f, x, reduced);
 }
 
-/* Returns the output position of the next input element, given that of this one, `at`. */
+/* Joins axes that lie side by side in input and output and drops those of one element, so that
+ * the last axis is as long as possible. At least one axis remains. */
+static void fold_join(struct fold *f)
+{
+    int rank = 0;
+
+    for (int d = 0; d < f->rank; d++) {
+        if (f->dim[d] == 1)
+            continue;
+        if (rank > 0 && f->stride[rank - 1] == f->stride[d] * f->dim[d]) {
+            f->dim[rank - 1] *= f->dim[d];
+        } else {
+            f->dim[rank] = f->dim[d];
+            rank++;
+        }
+        f->stride[rank - 1] = f->stride[d];
+    }
+    if (rank == 0)
+        f->dim[rank++] = 1;
+    f->rank = rank;
+}
+
+/* Returns the output position of the next input row (all elements of the last axis), given that
+ * of this one, `at`. */
 static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
 {
-    for (int d = f->rank - 1; d >= 0; d--) {
+    for (int d = f->rank - 2; d >= 0; d--) {
         at += f->stride[d];
         if (++index[d] < f->dim[d])
             return at;
@@ -71,15 +94,22 @@ static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
     return at;
 }
 
+/* Elements that lie side by side in the output are independent of each other. */
 #define FOLD(T, start, expr)                                                             \
     {                                                                                    \
-        T *y = out->data;                                                                \
-        const T *x = in->data;                                                           \
+        T *restrict y = out->data;                                                       \
+        const T *restrict x = in->data;                                                  \
         for (int64_t i = 0; i < n_out; i++)                                              \
             y[i] = (T)(start);                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                \
-            y[at] = (T)(expr);                                                           \
-            at = fold_next(&f, index, at);                                               \
+        for (int64_t i = 0, end; i < n; row = fold_next(&f, index, row)) {               \
+            int64_t at = row;                                                            \
+            end = i + width;                                                             \
+            if (is_kept)                                                                 \
+                for (; i < end; i++, at++)                                               \
+                    y[at] = (T)(expr);                                                   \
+            else                                                                         \
+                for (; i < end; i++)                                                     \
+                    y[at] = (T)(expr);                                                   \
         }                                                                                \
         break;                                                                           \
     }
@@ -102,9 +132,13 @@ static int64_t fold_next(const struct fold *f, int64_t *index, int64_t at)
 static int fold_all(enum reduction kind, const struct kernel_args *a, struct fold f)
 {
     const struct tensor *in = a->in[0], *out = a->out[0];
-    int64_t n = tensor_elements(in), n_out = tensor_elements(out), at = 0;
+    int64_t n = tensor_elements(in), n_out = tensor_elements(out), row = 0, width;
     int64_t index[SHAPE_MAX_RANK] = {0};
+    int is_kept; /* the last axis, whose elements are then side by side in the output */
 
+    fold_join(&f);
+    width = f.dim[f.rank - 1];
+    is_kept = f.stride[f.rank - 1] == 1;
     switch (in->dtype) {
     case DT_FLOAT:
         FOLD_NUMBER(float, float, -__builtin_inff(), __builtin_inff())
