@@ -218,7 +218,8 @@ START_TEST(outputs_follow_the_formulas)
     t = bed_fetch(&n.b, n.y);
     ck_assert_int_eq(tensor_elements(&t), ROWS * OUTPUTS);
     for (int i = 0; i < ROWS * OUTPUTS; i++)
-        ck_assert_double_eq_tol((double)tensor_f32(&t)[i], n.m.y[0][i], 2e-6);
+        ck_assert_double_eq_tol((double)tensor_f32(&t)[i],
+                                n.m.y[i / OUTPUTS][i % OUTPUTS], 2e-6);
     tensor_free(&t);
     bed_done(&n.b);
 }
