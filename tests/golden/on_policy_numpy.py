@@ -425,7 +425,8 @@ def actor_loss(nets, case, w, chunks, advantage):
     log_prob, entropy = nets.after_cell(stacked(outputs), w.action[place], w.allowed[place])
     ratio = exp(log_prob - w.old_log_prob[place])
     gain = smaller(ratio * advantage[place], clip(ratio, 1 - CLIP, 1 + CLIP) * advantage[place])
-    loss = -(mean_of(gain, there) + mean_of(entropy, there) * ENTROPY)
+    entropy = mean_of(entropy, there)
+    loss = -(mean_of(gain, there) + entropy * ENTROPY)
     d = log_prob.value - w.old_log_prob[place]
     kl = ((np.exp(d) - 1 - d) * there).sum() / there.sum()
     clipped = ((abs(np.exp(d) - 1) > CLIP) * there).sum() / there.sum()
