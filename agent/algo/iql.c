@@ -43,13 +43,16 @@ struct algo {
 
 /* ---- learning ---- */
 
+/* Of single rows the loss is the mean over all of them; the weights of episodes are divided, so that
+ * their sum is the mean over the rows that are there. */
 static void feed_targets(struct algo *a, struct batch *b)
 {
     const struct episodes *e = &a->episodes;
+    const float share = a->q.of_episodes ? e->share : 1;
     float *weight = batch_room(b, a->weights), *target = batch_room(b, a->targets);
 
     for (int64_t i = 0; i < b->n; i++) {
-        weight[i] = e->share * e->weight[i];
+        weight[i] = share * e->weight[i];
         target[i] = e->target[i];
     }
     batch_feed(b, a->weight, a->weights);
@@ -118,7 +121,8 @@ static void make_loss(struct algo *a)
     good = square(g, unary(g, "Relu", d, NULL));
     bad = square(g, unary(g, "Relu", negative(g, d), NULL));
     bad = mul(g, bad, a->hysteresis->constant);
-    a->loss = sum_of(g, mul(g, a->weight, add(g, good, bad)), "loss");
+    a->loss = mul(g, a->weight, add(g, good, bad));
+    a->loss = a->q.of_episodes ? sum_of(g, a->loss, "loss") : mean_of(g, a->loss, "loss");
 }
 
 static int build_graph(struct algo *a, struct err *err)
