@@ -165,8 +165,8 @@ struct policy actor_policy(struct actor *p, const char *scope)
     struct policy ret = {0};
 
     variable_scope_enter(k->graph, scope, NULL, REUSE_INHERIT);
-    ret.raw = see_pictures(k->graph, p->joint->observation[p->joint->seen.own], net,
-                           &p->pictures);
+    ret.raw = see_observations(k->graph, p->joint->observation[p->joint->seen.own], net,
+                               &p->form);
     ret.raw = mlp(k->graph, ret.raw, net, k->self->width);
     variable_scope_leave(k->graph);
     if (p->deterministic)

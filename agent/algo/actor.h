@@ -28,7 +28,7 @@ struct actor {
     struct joint *joint; /* has the own observation */
     int deterministic;
     int masked;
-    struct pictures pictures;
+    struct obs_form form;
     struct output allowed; /* (B, U), masked only: placeholder, 1: possible, else 0 */
     struct live *rate, *critic_rate; /* where steps are made */
     struct live *penalty, *temperature, *exploration_noise;

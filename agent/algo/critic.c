@@ -113,9 +113,9 @@ static void critic_free(struct algo *a)
 static int build(struct algo **ret, const struct algo_args *args, struct err *err)
 {
     const struct agent_config *c = args->config;
-    struct pictures none;
+    struct obs_form none;
     struct algo *a;
-    int rc = pictures_of(&c->critic, "critic.conv", &args->agents[args->self], NULL, 1,
+    int rc = obs_form_of(&c->critic, "critic.conv", &args->agents[args->self], NULL, 1,
                          &none, err);
 
     if (rc < 0) /* without an environment nothing says what an image is */

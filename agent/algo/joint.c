@@ -78,8 +78,8 @@ static struct output join(struct graph *g, const struct output *xs, size_t n)
 /* The seen observations, after the critic's convolutions. */
 static struct output seen_by_critic(const struct joint *j)
 {
-    return see_pictures(j->kit->graph, j->observations, &j->kit->config->critic,
-                        &j->pictures);
+    return see_observations(j->kit->graph, j->observations, &j->kit->config->critic,
+                            &j->form);
 }
 
 struct critic joint_critic(struct joint *j, struct output own, const char *scope,

@@ -13,7 +13,7 @@
 struct joint {
     struct kit *kit;
     struct seen seen;
-    struct pictures pictures; /* that a critic's convolutions see */
+    struct obs_form form; /* of what the critic sees */
     struct output *observation,
         *action;                /* [seen.n] placeholders; the own one with the id */
     struct output observations; /* the seen ones side by side */

@@ -252,8 +252,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->next_q = matrix_new(&a->kit.matrices, 1);
     a->error = matrix_new(&a->kit.matrices, 1);
     a->smoothing = matrix_new(&a->kit.matrices, a->kit.self->width);
-    rc = seen_pictures(&a->joint.seen, args->config, &a->actor.pictures,
-                       &a->joint.pictures, err);
+    rc = seen_forms(&a->joint.seen, args->config, &a->actor.form, &a->joint.form, err);
     if (rc == 0)
         rc = build_graph(a, err);
     if (rc == 0)

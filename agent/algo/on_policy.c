@@ -61,8 +61,8 @@ static int check(const struct algo_args *args, struct err *err)
     if (rc == 0)
         rc = check_recurrent(args, err);
     if (rc == 0 && args->settings->normalize_observations &&
-        (network_has_pictures(&args->config->actor) ||
-         network_has_pictures(&args->config->critic)))
+        (network_has_obs_layers(&args->config->actor) ||
+         network_has_obs_layers(&args->config->critic)))
         rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.normalize_observations"),
                         "networks see images and entities as they are; expected none");
     if (rc < 0 || choices_only(self))
@@ -284,7 +284,7 @@ static struct output critic_network_of(struct on_policy *p, const char *scope)
 
     value = obs_norm_apply(&p->obs_norm, g, p->state, p->seen_obs);
     variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
-    value = see_pictures(g, value, net, &p->pictures);
+    value = see_observations(g, value, net, &p->form);
     value = mlp(g, value, net, p->choices > 0 ? p->choices : 1);
     variable_scope_leave(g);
     return value;
@@ -349,8 +349,8 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
 {
     struct kit *k = &p->kit;
     struct graph *g = k->graph;
-    const int rc = pictures_of_both(k->config, k->self, k->agents, p->seen, p->n_seen,
-                                    &p->policy.pictures, &p->pictures, err);
+    const int rc = obs_forms_of(k->config, k->self, k->agents, p->seen, p->n_seen,
+                                &p->policy.form, &p->form, err);
 
     if (rc < 0)
         return rc;

@@ -86,7 +86,7 @@ struct on_policy {
     int64_t choices;     /* C, coma only: the critic has a value of each; 0: one value */
     size_t *seen;        /* [n_seen] the agents that the critic sees, the own first */
     size_t n_seen;
-    struct pictures pictures; /* that it sees */
+    struct obs_form form; /* of what it sees */
     /* What sets coma apart, NULL: generalised advantages. values: sets kept's value and
      * advantage, and w->target_value; returns: kept's returns, and scales the advantage. */
     void (*find_values)(struct on_policy *p, struct batch *b, const struct window *w,

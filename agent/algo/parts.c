@@ -1,7 +1,7 @@
 #include "agent/algo/parts.h"
 
 #include "agent/algo/algo.h"
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
@@ -45,8 +45,8 @@ struct output squash(struct graph *g, struct output x, double low, double high)
     const double half = (high - low) / 2;
 
     x = unary(g, "Tanh", x, NULL);
-    x = binary(g, "Mul", x, constant_f32(g, (float)half, NULL), "mul");
-    return binary(g, "Add", x, constant_f32(g, (float)(low + half), NULL), "add");
+    x = mul(g, x, constant_f32(g, (float)half, NULL));
+    return add(g, x, constant_f32(g, (float)(low + half), NULL));
 }
 
 const struct optimizer_config *network_optimizer(const struct agent_config *c,
@@ -57,7 +57,7 @@ const struct optimizer_config *network_optimizer(const struct agent_config *c,
 
 /* Every convolution must have room for its kernel. */
 static int check_room(const struct conv_layers *conv, const char *key,
-                      const struct pictures *p, struct err *err)
+                      const struct obs_form *p, struct err *err)
 {
     int64_t y = p->height, x = p->width;
 
@@ -79,7 +79,7 @@ static int check_room(const struct conv_layers *conv, const char *key,
 
 /* conv_key: "critic.conv" */
 static int entities_of(const char *conv_key, const struct space *agents,
-                       const size_t *which, size_t n, struct pictures *ret,
+                       const size_t *which, size_t n, struct obs_form *ret,
                        struct err *err)
 {
     const struct space *first = &agents[which != NULL ? which[0] : 0];
@@ -107,13 +107,13 @@ static int entities_of(const char *conv_key, const struct space *agents,
     return 0;
 }
 
-int pictures_of(const struct network_config *net, const char *key,
+int obs_form_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
-                struct pictures *ret, struct err *err)
+                struct obs_form *ret, struct err *err)
 {
     const struct space *first = &agents[which != NULL ? which[0] : 0];
 
-    *ret = (struct pictures){0};
+    *ret = (struct obs_form){0};
     if (net->has_entities)
         return entities_of(key, agents, which, n, ret, err);
     if (net->conv.n == 0)
@@ -132,20 +132,19 @@ int pictures_of(const struct network_config *net, const char *key,
                               "the images of %s and %s differ in shape or type",
                               first->name, s->name);
     }
-    *ret = (struct pictures){(int64_t)n, first->image[0], first->image[1],
+    *ret = (struct obs_form){(int64_t)n, first->image[0], first->image[1],
                              first->image[2], first->obs_is_u8};
     return check_room(&net->conv, key, ret, err);
 }
 
-int pictures_of_both(const struct agent_config *c, const struct space *self,
-                     const struct space *agents, const size_t *which, size_t n,
-                     struct pictures *ret_actor, struct pictures *ret_critic,
-                     struct err *err)
+int obs_forms_of(const struct agent_config *c, const struct space *self,
+                 const struct space *agents, const size_t *which, size_t n,
+                 struct obs_form *ret_actor, struct obs_form *ret_critic, struct err *err)
 {
-    int rc = pictures_of(&c->actor, "actor.conv", self, NULL, 1, ret_actor, err);
+    int rc = obs_form_of(&c->actor, "actor.conv", self, NULL, 1, ret_actor, err);
 
     return rc < 0 ? rc
-                  : pictures_of(&c->critic, "critic.conv", agents, which, n, ret_critic,
+                  : obs_form_of(&c->critic, "critic.conv", agents, which, n, ret_critic,
                                 err);
 }
 
@@ -211,10 +210,10 @@ static size_t follow_scope(struct graph *g, const char *agent, const struct foll
 
     (void)collection_get(g, TRAINABLE_VARIABLES, source, &v);
     for (size_t i = 0; i < n; i++) {
-        struct output kept = binary(g, "Mul", keep, t[i].variable->read, "mul");
-        struct output moved = binary(g, "Mul", polyak, v[i].variable->read, "mul");
+        struct output kept = mul(g, keep, t[i].variable->read);
+        struct output moved = mul(g, polyak, v[i].variable->read);
 
-        moved = binary(g, "Add", kept, moved, "add");
+        moved = add(g, kept, moved);
         ops[i] = variable_assign(t[i].variable, moved, NULL).op;
         copies[i] = variable_assign(t[i].variable, v[i].variable->read, NULL).op;
     }

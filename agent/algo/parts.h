@@ -51,15 +51,15 @@ const struct optimizer_config *network_optimizer(const struct agent_config *c,
  * agents[which[0]], ... side by side; which NULL: of agents[0], .... Without such layers *ret
  * is 0. key: the setting of the convolutions, "critic.conv". ERR_CONFIG: observations are not
  * images (have no entities), have different shapes, or are smaller than a kernel. */
-int pictures_of(const struct network_config *net, const char *key,
+int obs_form_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
-                struct pictures *ret, struct err *err);
+                struct obs_form *ret, struct err *err);
 
 /* The same for the policy of `self` and a critic of agents[which[0]], ... */
-int pictures_of_both(const struct agent_config *c, const struct space *self,
-                     const struct space *agents, const size_t *which, size_t n,
-                     struct pictures *ret_actor, struct pictures *ret_critic,
-                     struct err *err);
+int obs_forms_of(const struct agent_config *c, const struct space *self,
+                 const struct space *agents, const size_t *which, size_t n,
+                 struct obs_form *ret_actor, struct obs_form *ret_critic,
+                 struct err *err);
 
 /* Refuses optimisers that do not use gradients. ERR_CONFIG. */
 int check_optimizers(const struct agent_config *c, struct err *err);

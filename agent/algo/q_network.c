@@ -86,10 +86,10 @@ int q_network_init(struct q_network *q, const struct algo_args *args, struct err
 {
     const struct algorithm_settings *set = args->settings;
     struct kit *k = &q->kit;
-    int rc = q_network_check_optimizer(args->config, err);
+    int rc = check(args, err);
 
     if (rc == 0)
-        rc = check(args, err);
+        rc = q_network_check_optimizer(args->config, err);
     if (rc < 0)
         return rc;
     q->of_episodes = k->plan->rows == ROWS_EPISODES;
@@ -102,7 +102,7 @@ int q_network_init(struct q_network *q, const struct algo_args *args, struct err
     q->allowed = xcalloc((size_t)q->n_choices, 1);
     q->inputs = k->self->obs + (set->last_action ? k->self->width : 0) + q->id.width;
     make_matrices(q);
-    return pictures_of(&k->config->critic, "critic.conv", k->self, NULL, 1, &q->pictures,
+    return obs_form_of(&k->config->critic, "critic.conv", k->self, NULL, 1, &q->form,
                        err);
 }
 
@@ -123,7 +123,7 @@ static struct output network(struct q_network *q, const char *scope, struct outp
     struct graph *g = q->kit.graph;
 
     variable_scope_enter(g, scope, NULL, REUSE_AUTO);
-    x = see_pictures(g, x, net, &q->pictures);
+    x = see_observations(g, x, net, &q->form);
     x = mlp_hidden(g, x, net);
     if (q->units > 0)
         x = mlp_recurrent(g, x, net, q->cell, q->units, carry, OUTPUT_NONE, steps);
@@ -432,6 +432,7 @@ void q_network_build_descent(struct q_network *q)
 void q_network_values(struct algo *a, struct batch *b)
 {
     struct q_network *q = q_network_of(a);
+    const struct shape shape = SHAPE(1, b->args->batch, b->args->length);
     const int64_t n = b->n, choices = q->n_choices;
     const float *next = q_network_find_next(q, b);
     const float *online = batch_take(b, q->online), *taken = batch_take(b, q->choices);
@@ -449,8 +450,8 @@ void q_network_values(struct algo *a, struct batch *b)
         sent[k] = online[i * choices + choice_best(taken + i * choices, q->n_choices)];
         sent[n + k] = next[i];
     }
-    stage_output(b->ret, "q", tensor_view(DT_FLOAT, SHAPE(1, n, 1), sent));
-    stage_output(b->ret, "next", tensor_view(DT_FLOAT, SHAPE(1, n, 1), sent + n));
+    stage_output(b->ret, "q", tensor_view(DT_FLOAT, shape, sent));
+    stage_output(b->ret, "next", tensor_view(DT_FLOAT, shape, sent + n));
 }
 
 void q_network_descend(struct q_network *q, struct batch *b, const float *slope)

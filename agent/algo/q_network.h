@@ -26,9 +26,9 @@ struct q_network {
     struct kit kit;
     int of_episodes;
     struct agent_id id;
-    int32_t n_choices;        /* C */
-    int64_t inputs;           /* I */
-    struct pictures pictures; /* that it sees */
+    int32_t n_choices;    /* C */
+    int64_t inputs;       /* I */
+    struct obs_form form; /* of what it sees */
     enum cell_type cell;
     int64_t units;                        /* of the recurrent layer; 0: none */
     int64_t carry_width;                  /* H, of the cell */
@@ -89,7 +89,7 @@ void q_network_add_lives(struct q_network *q, int acts);
 /* All of its graph that q_network_build does not make. The loss is the sum of q slope: whatever mixed
  * the values, its gradient is that of their loss if slope is d(loss)/d(q). */
 void q_network_build_descent(struct q_network *q);
-/* Stage `values`: outputs q and next, (1, B L, 1) in the request's order; 0 where the agent is not
+/* Stage `values`: outputs q and next, (1, B, L) in the request's order; 0 where the agent is not
  * alive. */
 void q_network_values(struct algo *a, struct batch *b);
 /* One step down it. slope (n): of the batch's rows. A team of N that shares parameters has one

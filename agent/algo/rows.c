@@ -61,11 +61,13 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
 {
     const int64_t rows = args->batch * args->length;
     const struct shape want = SHAPE(args->groups, rows, width);
+    const struct shape of_sequences = SHAPE(args->groups, args->batch, args->length);
     const struct tensor *t = args->input(args->input_ctx, agent, name);
 
     if (t == NULL)
         return err_set(err, ERR_PROTOCOL, "input %s/%s is missing", agent, name);
-    if (t->dtype != DT_FLOAT || !shape_equal(&t->shape, &want))
+    if (t->dtype != DT_FLOAT || !(shape_equal(&t->shape, &want) ||
+                                  (width == 1 && shape_equal(&t->shape, &of_sequences))))
         return err_set(err, ERR_SHAPE, "input %s/%s is %s, %s expected", agent, name,
                        shape_text(&t->shape), shape_text(&want));
     *ret = tensor_f32(t) + group * rows * width;

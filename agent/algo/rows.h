@@ -22,8 +22,8 @@ int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* Another agent's output (G, B, width) in an earlier stage of the update, the part of
- * `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
+/* Another agent's output (G, B L, width) in an earlier stage of the update, or (G, B, L) if that
+ * is one number, the part of `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
                int64_t width, int64_t group, const float **ret, struct err *err);
 

@@ -52,7 +52,7 @@ enum { CRITIC, ACTOR, ALPHA };
 struct algo {
     struct kit kit;
     struct seen seen; /* the agents that the critics see: all, or the own one */
-    struct pictures pictures;
+    struct obs_form form;
     struct soft_policy policy;
     int64_t n_values; /* of the own action, beside s: C, or U */
 
@@ -208,7 +208,7 @@ static struct output one_critic(struct algo *a, struct output action)
 {
     const struct network_config *net = &a->kit.config->critic;
     struct graph *g = a->kit.graph;
-    struct output x = see_pictures(g, a->state, net, &a->pictures), input;
+    struct output x = see_observations(g, a->state, net, &a->form), input;
 
     return is_box(a) ? critic_network(g, x, action, net, &input)
                      : mlp(g, x, net, a->policy.n_choices);
@@ -432,7 +432,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     soft_policy_make_matrices(&a->policy, &a->kit, &a->seen);
     make_matrices(a, !is_alone);
     a->n_values = is_box(a) ? a->kit.self->width : a->policy.n_choices;
-    rc = seen_pictures(&a->seen, args->config, &a->policy.pictures, &a->pictures, err);
+    rc = seen_forms(&a->seen, args->config, &a->policy.form, &a->form, err);
     if (rc == 0)
         rc = build_graph(a, err);
     if (rc == 0)

@@ -168,7 +168,7 @@ static struct output network(struct sampled_policy *p, int steps, enum reuse reu
 
     x = obs_norm_apply(p->norm, g, p->observation, p->kit->self->obs);
     variable_scope_enter(g, "p_func", NULL, reuse);
-    x = see_pictures(g, x, net, &p->pictures);
+    x = see_observations(g, x, net, &p->form);
     if (p->units == 0) {
         x = mlp(g, x, net, p->kit->self->width);
         variable_scope_leave(g);

@@ -33,7 +33,7 @@ struct sampled_policy {
     int masked;
     struct agent_id id;
     int64_t input; /* I */
-    struct pictures pictures;
+    struct obs_form form;
     const struct obs_norm *norm; /* of what its network sees */
     int64_t units;               /* of the recurrent layer; 0: there is none */
     enum cell_type cell;

@@ -78,17 +78,16 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only)
     }
 }
 
-int seen_pictures(const struct seen *s, const struct agent_config *c,
-                  struct pictures *ret_actor, struct pictures *ret_critic,
-                  struct err *err)
+int seen_forms(const struct seen *s, const struct agent_config *c,
+               struct obs_form *ret_actor, struct obs_form *ret_critic, struct err *err)
 {
-    if (s->id.width > 0 && s->n > 1 && network_has_pictures(&c->critic))
+    if (s->id.width > 0 && s->n > 1 && network_has_obs_layers(&c->critic))
         return err_set_at(
             err, ERR_CONFIG, ERR_AT(.key = "settings.agent_id"),
             "an id has no place among the observations that a critic with conv "
             "or entities sees; expected agent_id: false or critic.input: own");
-    return pictures_of_both(c, &s->agents[s->agent[s->own]], s->agents, s->agent, s->n,
-                            ret_actor, ret_critic, err);
+    return obs_forms_of(c, &s->agents[s->agent[s->own]], s->agents, s->agent, s->n,
+                        ret_actor, ret_critic, err);
 }
 
 void seen_done(struct seen *s)

@@ -35,11 +35,10 @@ struct seen {
 void seen_init(struct seen *s, const struct algo_args *args, int own_only);
 void seen_done(struct seen *s);
 
-/* The pictures that policy and critic see (parts.h). ERR_CONFIG: an id would be in the
- * middle of several agents' pictures (nn.h). */
-int seen_pictures(const struct seen *s, const struct agent_config *c,
-                  struct pictures *ret_actor, struct pictures *ret_critic,
-                  struct err *err);
+/* The form of what policy and critic see (parts.h). ERR_CONFIG: an id would be in the
+ * middle of several agents' observations, which go through layers of their own. */
+int seen_forms(const struct seen *s, const struct agent_config *c,
+               struct obs_form *ret_actor, struct obs_form *ret_critic, struct err *err);
 
 struct agent_id agent_id_of(const struct algo_args *args);
 /* Writes the id into n rows, `stride` floats apart; x: its first column in the first row.

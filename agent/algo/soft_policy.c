@@ -92,7 +92,7 @@ void soft_policy_make(struct soft_policy *p)
     struct output x;
 
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
-    x = see_pictures(g, p->observation, net, &p->pictures);
+    x = see_observations(g, p->observation, net, &p->form);
     x = mlp(g, x, net, n);
     variable_scope_leave(g);
     if (soft_policy_is_box(p))

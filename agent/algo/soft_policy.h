@@ -22,7 +22,7 @@ struct soft_policy {
     int32_t n_choices; /* C; 0: a box */
     int masked;
     int64_t n_log_probs; /* P */
-    struct pictures pictures;
+    struct obs_form form;
 
     struct output observation, allowed; /* placeholders (B, input), (B, C) */
     struct output scores; /* (B, C) logits, masked; box: (B, U) the most likely action */

@@ -1,6 +1,6 @@
 #include "agent/nn/nn.h"
 
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct output global_norm(struct graph *g, const struct gradient *grads, size_t 
     for (size_t i = 0; i < n; i++)
         halves[i] = unary(g, "L2Loss", grads[i].grad, NULL);
     sum = reduce(g, "Sum", pack(g, halves, n, "stack"), NULL, 0, 0, NULL);
-    sum = binary(g, "Mul", sum, constant_f32(g, 2.0f, NULL), "mul");
+    sum = mul(g, sum, constant_f32(g, 2.0f, NULL));
     sum = unary(g, "Sqrt", sum, "global_norm");
     name_scope_leave(g);
     free(halves);
@@ -49,8 +49,8 @@ void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size
     one = constant_f32(g, 1.0f, NULL);
     limit = binary(g, "RealDiv", one, clip_norm, "truediv");
     scale = binary(g, "Minimum", binary(g, "RealDiv", one, norm, "truediv"), limit, NULL);
-    scale = binary(g, "Mul", clip_norm, scale, "mul");
+    scale = mul(g, clip_norm, scale);
     for (size_t i = 0; i < n; i++)
-        grads[i].grad = binary(g, "Mul", grads[i].grad, scale, "mul");
+        grads[i].grad = mul(g, grads[i].grad, scale);
     name_scope_leave(g);
 }

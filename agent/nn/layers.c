@@ -1,6 +1,6 @@
 #include "agent/nn/nn.h"
 
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 
 #include <math.h>
 
@@ -149,11 +149,11 @@ static struct output standardized(struct graph *g, struct output x, double epsil
 
     name_scope_enter(g, "moments");
     mean = reduce(g, "Mean", x, &columns, 1, 1, "mean");
-    x = binary(g, "Sub", x, mean, "sub");
-    variance = reduce(g, "Mean", unary(g, "Square", x, NULL), &columns, 1, 1, "variance");
+    x = sub(g, x, mean);
+    variance = reduce(g, "Mean", square(g, x), &columns, 1, 1, "variance");
     name_scope_leave(g);
     y = constant_f32(g, (float)epsilon, "add/y");
-    y = unary(g, "Rsqrt", binary(g, "Add", variance, y, "add"), NULL);
+    y = unary(g, "Rsqrt", add(g, variance, y), NULL);
     return binary(g, "Mul", x, y, "standardized");
 }
 
@@ -171,7 +171,7 @@ struct output layer_norm(struct graph *g, struct output x, double epsilon,
     variable_scope_enter(g, scope, "LayerNorm", REUSE_INHERIT);
     beta = layer_variable(g, &contrib_layers, "beta", &in, &zeros);
     gamma = layer_variable(g, &contrib_layers, "gamma", &in, &ones);
-    x = binary(g, "Mul", standardized(g, x, epsilon), gamma, "mul");
+    x = mul(g, standardized(g, x, epsilon), gamma);
     x = binary(g, "Add", x, beta, "add_1");
     variable_scope_leave(g);
     return x;

@@ -19,7 +19,7 @@ static struct output hidden_layers(struct graph *g, struct output x,
 /* x (B, n height width channels) > (B n, y, x, filters) */
 static struct output see_images(struct graph *g, struct output x,
                                 const struct network_config *net,
-                                const struct pictures *p)
+                                const struct obs_form *p)
 {
     struct output y = reshape(g, x, &SHAPE(-1, p->height, p->width, p->channels), NULL);
 
@@ -31,8 +31,8 @@ static struct output see_images(struct graph *g, struct output x,
     return y;
 }
 
-struct output see_pictures(struct graph *g, struct output x,
-                           const struct network_config *net, const struct pictures *p)
+struct output see_observations(struct graph *g, struct output x,
+                               const struct network_config *net, const struct obs_form *p)
 {
     const int64_t each = net->has_entities ? p->own + p->k * p->entity_width
                                            : p->height * p->width * p->channels;
@@ -40,7 +40,7 @@ struct output see_pictures(struct graph *g, struct output x,
     int64_t features = p->n;
     struct shape shape;
 
-    if (!network_has_pictures(net) || !output_valid(x))
+    if (!network_has_obs_layers(net) || !output_valid(x))
         return x;
     shape = output_shape(x);
     if (shape.dim[1] > p->n * each) {
@@ -124,8 +124,8 @@ struct output critic_network(struct graph *g, struct output obs, struct output a
     *ret_input = OUTPUT_NONE;
     if (net->after_action.n == 0) {
         x = concat(g, (struct output[]){obs, action}, 2, 1, NULL);
-        /* with pictures the joined input has features, which a caller cannot feed */
-        if (!network_has_pictures(net))
+        /* the joined input would have features, which a caller cannot feed */
+        if (!network_has_obs_layers(net))
             *ret_input = x;
         return mlp(g, x, net, 1);
     }

@@ -48,7 +48,7 @@ struct output convolution(struct graph *g, struct output x, int64_t n_filters,
 
 /* The first columns of a network's input, if it has convolutions or layers for entities: the
  * observations of n agents, of one form, which is one of two. */
-struct pictures {
+struct obs_form {
     int64_t n;
     /* An image, row by row with its channels side by side. */
     int64_t height, width, channels;
@@ -58,7 +58,7 @@ struct pictures {
     int64_t own, k, entity_width;
 };
 /* Whether they go through layers of their own before the hidden ones. */
-static inline int network_has_pictures(const struct network_config *net)
+static inline int network_has_obs_layers(const struct network_config *net)
 {
     return net->conv.n > 0 || net->has_entities;
 }
@@ -66,8 +66,9 @@ static inline int network_has_pictures(const struct network_config *net)
  * rest), F features of each, then the other columns unchanged. Images go through the
  * convolutions; of an observation with entities, `own` stays, then see_entities. Without such
  * layers returns x. */
-struct output see_pictures(struct graph *g, struct output x,
-                           const struct network_config *net, const struct pictures *p);
+struct output see_observations(struct graph *g, struct output x,
+                               const struct network_config *net,
+                               const struct obs_form *p);
 /* x (N, own + k width), the entities last > (N, own + D): the own numbers, and the entities as one
  * vector of the last of net->entities.units, D, whose variables depend neither on k nor on the
  * entities' order. Each entity that is there goes through the same layers, h; then, by `pool`,
@@ -104,8 +105,8 @@ struct output mlp_recurrent(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights begin as output_init says. obs: with pictures the
- * result of see_pictures. Returns (B, 1); ret_input: the joined input, which may be fed
+ * `output`, whose weights begin as output_init says. obs: with layers of
+ * its own, the result of see_observations. Returns (B, 1); ret_input: the joined input, which may be fed
  * instead of obs and action, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,
                              const struct network_config *net, struct output *ret_input);

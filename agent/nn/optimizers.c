@@ -1,6 +1,6 @@
 #include "agent/nn/nn.h"
 
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
@@ -190,8 +190,7 @@ static size_t advance_powers(struct application *a, struct operation **ops, size
     control_dependencies_enter(a->g, ops, n);
     colocate_with_enter(a->g, a->powers[0]->ref.op);
     for (int i = 0; i < a->rule->n_powers && a->powers[i] != NULL; i++) {
-        struct output next =
-            binary(a->g, "Mul", a->powers[i]->read, a->constants[1 + i], "mul");
+        struct output next = mul(a->g, a->powers[i]->read, a->constants[1 + i]);
 
         ops[n + (size_t)i] = variable_assign(a->powers[i], next, NULL).op;
     }

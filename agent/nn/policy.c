@@ -1,6 +1,6 @@
 #include "agent/nn/policy.h"
 
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 
 #include <math.h>
 
@@ -45,7 +45,7 @@ struct output forbid_choices(struct graph *g, struct output logits, struct outpu
 static struct output standard_log_prob(struct graph *g, struct output z,
                                        struct output log_std)
 {
-    struct output far = with(g, "Mul", unary(g, "Square", z, NULL), -0.5);
+    struct output far = with(g, "Mul", square(g, z), -0.5);
 
     far = binary(g, "Sub", far, log_std, NULL);
     return sum_row(g, with(g, "Sub", far, LOG_2_PI / 2));
@@ -54,7 +54,7 @@ static struct output standard_log_prob(struct graph *g, struct output z,
 static struct output deviations(struct graph *g, struct output mean,
                                 struct output log_std, struct output x)
 {
-    struct output inverse = unary(g, "Exp", unary(g, "Neg", log_std, NULL), NULL);
+    struct output inverse = unary(g, "Exp", negative(g, log_std), NULL);
 
     return binary(g, "Mul", binary(g, "Sub", x, mean, NULL), inverse, NULL);
 }
@@ -118,14 +118,14 @@ struct squashed_normal squashed_normal(struct graph *g, struct output mean,
 
 struct output huber(struct graph *g, struct output error, double delta)
 {
-    struct output size, square, rest;
+    struct output size, near, rest;
 
     name_scope_enter(g, "huber_loss");
-    size = unary(g, "Abs", error, NULL);
-    square = with(g, "Minimum", size, delta);
-    rest = with(g, "Mul", binary(g, "Sub", size, square, NULL), delta);
-    square = with(g, "Mul", unary(g, "Square", square, NULL), 0.5);
-    square = binary(g, "Add", square, rest, NULL);
+    size = absolute(g, error);
+    near = with(g, "Minimum", size, delta);
+    rest = with(g, "Mul", binary(g, "Sub", size, near, NULL), delta);
+    near = with(g, "Mul", square(g, near), 0.5);
+    near = binary(g, "Add", near, rest, NULL);
     name_scope_leave(g);
-    return square;
+    return near;
 }

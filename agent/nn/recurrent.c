@@ -1,6 +1,6 @@
 #include "agent/nn/recurrent.h"
 
-#include "agent/graph/ops.h"
+#include "agent/graph/arithmetic.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
@@ -121,7 +121,7 @@ static struct output gate(struct graph *g, const struct cell *c, struct output x
                           struct output h, int k)
 {
     x = from_input(g, c, x, k);
-    return binary(g, "Add", x, from_state(g, c, h, k), "add");
+    return add(g, x, from_state(g, c, h, k));
 }
 
 /* (1 - keep) fresh + keep h, as fresh + keep (h - fresh): fewer operations, also in the
@@ -129,8 +129,8 @@ static struct output gate(struct graph *g, const struct cell *c, struct output x
 static struct output blend(struct graph *g, struct output keep, struct output fresh,
                            struct output h)
 {
-    h = binary(g, "Mul", keep, binary(g, "Sub", h, fresh, "sub"), "mul");
-    return binary(g, "Add", fresh, h, "add");
+    h = mul(g, keep, sub(g, h, fresh));
+    return add(g, fresh, h);
 }
 
 static struct output step_gru(struct graph *g, const struct cell *c, struct output x,
@@ -138,9 +138,9 @@ static struct output step_gru(struct graph *g, const struct cell *c, struct outp
 {
     struct output r = unary(g, "Sigmoid", gate(g, c, x, h, 0), NULL);
     struct output z = unary(g, "Sigmoid", gate(g, c, x, h, 1), NULL);
-    struct output n = binary(g, "Mul", r, from_state(g, c, h, 2), "mul");
+    struct output n = mul(g, r, from_state(g, c, h, 2));
 
-    n = unary(g, "Tanh", binary(g, "Add", from_input(g, c, x, 2), n, "add"), NULL);
+    n = unary(g, "Tanh", add(g, from_input(g, c, x, 2), n), NULL);
     return blend(g, z, n, h);
 }
 
@@ -152,10 +152,10 @@ static struct state step_lstm(struct graph *g, const struct cell *c, struct outp
     struct output f = gate(g, c, x, s.h, 2);
     struct output o = unary(g, "Sigmoid", gate(g, c, x, s.h, 3), NULL);
 
-    f = binary(g, "Add", f, constant_f32(g, FORGET_BIAS, "add/y"), "add");
-    f = binary(g, "Mul", s.c, unary(g, "Sigmoid", f, NULL), "mul");
-    s.c = binary(g, "Add", f, binary(g, "Mul", i, j, "mul"), "add");
-    s.h = binary(g, "Mul", unary(g, "Tanh", s.c, NULL), o, "mul");
+    f = add(g, f, constant_f32(g, FORGET_BIAS, "add/y"));
+    f = mul(g, s.c, unary(g, "Sigmoid", f, NULL));
+    s.c = add(g, f, mul(g, i, j));
+    s.h = mul(g, unary(g, "Tanh", s.c, NULL), o);
     return s;
 }
 
@@ -204,8 +204,8 @@ struct output cell_output(struct graph *g, const struct cell *c, struct output c
 static struct state faded(struct graph *g, struct state s, struct output keep)
 {
     if (output_valid(s.c))
-        s.c = binary(g, "Mul", s.c, keep, "mul");
-    s.h = binary(g, "Mul", s.h, keep, "mul");
+        s.c = mul(g, s.c, keep);
+    s.h = mul(g, s.h, keep);
     return s;
 }
 

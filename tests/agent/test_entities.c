@@ -189,7 +189,7 @@ static void fill_inputs(struct net *n)
 static void net_init(struct net *n, const struct entity_layers *layers)
 {
     const struct network_config net = config_of(layers);
-    const struct pictures p = {.n = SEEN, .own = OWN, .k = K, .entity_width = WIDTH};
+    const struct obs_form p = {.n = SEEN, .own = OWN, .k = K, .entity_width = WIDTH};
     struct output weight;
     struct graph *g;
 
@@ -198,7 +198,7 @@ static void net_init(struct net *n, const struct entity_layers *layers)
     g = n->b.g;
     n->in = bed_input(&n->b, SHAPE(-1, INPUTS), n->x[0], SHAPE(ROWS, INPUTS));
     variable_scope_enter(g, "p_func", NULL, REUSE_INHERIT);
-    n->y = see_pictures(g, n->in, &net, &p);
+    n->y = see_observations(g, n->in, &net, &p);
     variable_scope_leave(g);
     weight = bed_input(&n->b, SHAPE(-1, OUTPUTS), n->weight[0], SHAPE(ROWS, OUTPUTS));
     n->loss = reduce(g, "Sum", binary(g, "Mul", weight, n->y, NULL), NULL, 0, 0, "loss");

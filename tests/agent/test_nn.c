@@ -302,7 +302,7 @@ START_TEST(test_pictures)
 {
     const struct network_config net = {.conv = {1, {{1, 2, 1}}},
                                        .activation = ACTIVATION_RELU};
-    const struct pictures p = {PICTURES, SIDE, SIDE, 2, 1};
+    const struct obs_form p = {PICTURES, SIDE, SIDE, 2, 1};
     float x[INPUTS], *w;
     struct output y;
     struct tensor t;
@@ -310,8 +310,8 @@ START_TEST(test_pictures)
 
     bed_init(&b);
     variable_scope_enter(b.g, "v_func", NULL, REUSE_INHERIT);
-    y = see_pictures(b.g, bed_input(&b, SHAPE(-1, INPUTS), x, SHAPE(1, INPUTS)), &net,
-                     &p);
+    y = see_observations(b.g, bed_input(&b, SHAPE(-1, INPUTS), x, SHAPE(1, INPUTS)), &net,
+                         &p);
     variable_scope_leave(b.g);
     check_built(b.g);
     ck_assert_int_eq(graph_n_variables(b.g), 2);
