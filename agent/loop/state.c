@@ -68,12 +68,15 @@ int handle_snapshot(struct service *s, const struct msg *m, struct msg_out *out,
     return 0;
 }
 
-/* Whether the policy's actions, or what it carries, depend on the variable. */
+/* Whether the policy's actions, or what it carries, depend on the variable. Of a graph that names
+ * no policy nobody knows: any of its variables may be the policy's. */
 static int is_of_policy(struct service *s, const struct variable *v)
 {
-    static const char *const keys[] = {POLICY_LOGITS, POLICY_ACTION, POLICY_NEXT_CARRY};
+    static const char *const keys[] = {POLICY_LOGITS, POLICY_ACTION, POLICY_HYBRID,
+                                       POLICY_NEXT_CARRY};
     struct operation *op;
     struct op_walk w;
+    size_t named = 0;
     int found = 0;
 
     op_walk_begin(&w, s->graph);
@@ -83,13 +86,14 @@ static int is_of_policy(struct service *s, const struct variable *v)
 
         for (size_t i = 0; i < n; i++)
             op_walk_add(&w, items[i].output.op);
+        named += n;
     }
     while (!found && (op = op_walk_next(&w)) != NULL) {
         found = op == v->ref.op;
         op_walk_add_inputs(&w, op);
     }
     op_walk_end(&w);
-    return found;
+    return found || named == 0;
 }
 
 /* Checks the type and shape of a value. *ret: its variable. */

@@ -80,6 +80,11 @@ def test_what_cannot_be_is_refused(w):
             (("--set", "env.id=simple_tag"), 3, "has no agent adversary_0, and no other of its")):
         _, err = w.brood("eval", "vector", *args, code=code)
         assert text in err and err.count("\n") == 1, err
+    # a policy that its graph does not name, as it sees more than observations
+    w.brood("run", vector, "--name", "last", "--set", "defaults={algorithm: iql, settings: "
+            "{last_action: true}}", "--set", "experience={batch_size: 8, warmup: 264}")
+    _, err = w.brood("eval", "last", "--set", "env.params.agents=5", code=1)
+    assert "for one number of agents" in err and err.count("\n") == 1, err
     for setting, text in (("env.id=simple_push", "does not show entities"),
                           ("defaults.settings.normalize_observations=running", "as they are")):
         _, err = w.brood("check", config(w, "shared", 264), "--set", setting, code=2)
