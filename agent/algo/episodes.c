@@ -10,7 +10,7 @@ void episodes_init(struct episodes *e, struct kit *k, const size_t *members, siz
     *e = (struct episodes){.rewards = matrix_new(&k->matrices, 0),
                            .ends = matrix_new(&k->matrices, 0),
                            .alives = matrix_new(&k->matrices, 0),
-                           .room = matrix_new(&k->matrices, 6),
+                           .room = matrix_new(&k->matrices, 7),
                            .priorities = matrix_new(&k->matrices, 1)};
     for (size_t i = 0; i < n; i++) {
         matrix_add_column(e->rewards, members[i], "reward");
@@ -21,18 +21,9 @@ void episodes_init(struct episodes *e, struct kit *k, const size_t *members, siz
 
 /* ---- rows ---- */
 
-/* B and L of the batch at hand, in which step t of episode e is row e x of_episode + t x of_step. */
-struct layout {
-    int64_t batch, length, of_episode, of_step;
-};
-
-static struct layout layout_of(const struct batch *b)
+static struct row_layout layout_of(const struct batch *b)
 {
-    const int64_t batch = b->sequences > 0 ? b->sequences : b->n;
-    const int64_t length = batch > 0 ? b->n / batch : 0;
-
-    return b->in_time ? (struct layout){batch, length, 1, batch}
-                      : (struct layout){batch, length, length, 1};
+    return row_layout_of(b->n, b->sequences, b->in_time);
 }
 
 /* The rows' members: reward, end and presence of the team. */
@@ -40,7 +31,7 @@ static void join_members(struct episodes *e, const struct batch *b, const float 
                          const float *ends, const float *alives)
 {
     const int64_t members = matrix_width(e->rewards);
-    const struct layout l = layout_of(b);
+    const struct row_layout l = layout_of(b);
 
     for (int64_t i = 0; i < b->n; i++) {
         e->mask[i] = b->rows[i] != ROW_NONE;
@@ -56,17 +47,17 @@ static void join_members(struct episodes *e, const struct batch *b, const float 
     }
     for (int64_t k = 0; b->weights != NULL && k < l.batch; k++)
         for (int64_t t = 0; t < l.length; t++)
-            e->weight[k * l.of_episode + t * l.of_step] *= b->weights[k];
+            e->weight[k * l.of_sequence + t * l.of_step] *= b->weights[k];
 }
 
 /* Members were there, their task was not over, and in the next row none is there any more. */
 static void find_truncations(struct episodes *e, const struct batch *b)
 {
-    const struct layout l = layout_of(b);
+    const struct row_layout l = layout_of(b);
 
     for (int64_t k = 0; k < l.batch; k++)
         for (int64_t t = 0; t < l.length; t++) {
-            const int64_t i = k * l.of_episode + t * l.of_step, next = i + l.of_step;
+            const int64_t i = k * l.of_sequence + t * l.of_step, next = i + l.of_step;
 
             e->truncated[i] = t + 1 < l.length && e->mask[next] != 0 &&
                               e->weight[i] != 0 && e->weight[next] == 0 &&
@@ -106,16 +97,19 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
     e->mask = room + 3 * b->n;
     e->weight = room + 4 * b->n;
     e->target = room + 5 * b->n;
+    e->divided = room + 6 * b->n;
     join_members(e, b, rewards, ends, alives);
     find_truncations(e, b);
     reward_scale_apply(&scaling, e->reward, b->n);
     e->share = share_of(e, b);
+    for (int64_t i = 0; i < b->n; i++)
+        e->divided[i] = e->share * e->weight[i];
 }
 
 void episodes_find_targets(struct episodes *e, struct batch *b, const float *next,
                            float lambda)
 {
-    const struct layout l = layout_of(b);
+    const struct row_layout l = layout_of(b);
     const struct target_rows rows = {.batch = l.batch,
                                      .length = l.length,
                                      .in_time = b->in_time,
@@ -133,6 +127,13 @@ void episodes_find_targets(struct episodes *e, struct batch *b, const float *nex
         targets_lambda(&rows, lambda, e->target);
     else
         targets_n_step(&rows, n_step > 1 ? n_step : 1, e->target);
+}
+
+void episodes_feed(struct episodes *e, struct batch *b, struct output target,
+                   struct output weight)
+{
+    batch_feed_data(b, target, e->target, 1);
+    batch_feed_data(b, weight, b->sequences > 0 ? e->divided : e->weight, 1);
 }
 
 /* ---- what is reported ---- */
@@ -176,7 +177,7 @@ void episodes_report(struct batch *b, const double measured[EPISODES_MEASURED])
 void episodes_find_priorities(const struct episodes *e, const struct batch *b,
                               const float *q, float *ret)
 {
-    const struct layout l = layout_of(b);
+    const struct row_layout l = layout_of(b);
 
     for (int64_t k = 0; k < l.batch; k++) {
         float most = 0;
@@ -184,7 +185,7 @@ void episodes_find_priorities(const struct episodes *e, const struct batch *b,
         int64_t n = 0;
 
         for (int64_t t = 0; t < l.length; t++) {
-            const int64_t i = k * l.of_episode + t * l.of_step;
+            const int64_t i = k * l.of_sequence + t * l.of_step;
             const float error = fabsf(e->target[i] - q[i]);
 
             if (e->weight[i] == 0)

@@ -20,11 +20,12 @@
 
 struct episodes {
     struct matrix *rewards, *ends, *alives; /* (n, N) of the log */
-    struct matrix *room;                    /* (n, 6): the arrays below */
+    struct matrix *room;                    /* (n, 7): the arrays below */
     struct matrix *priorities;              /* (B) */
     /* (n) each, of the newest batch. */
     float *reward, *terminated, *truncated, *mask, *weight;
-    float *target; /* y, of episodes_find_targets */
+    float *target;  /* y, of episodes_find_targets */
+    float *divided; /* share x weight */
     float share;
 };
 
@@ -36,6 +37,11 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
  * rows' next observations. */
 void episodes_find_targets(struct episodes *e, struct batch *b, const float *next,
                            float lambda);
+
+/* Feeds a loss its targets and weights, (n, 1) each. Of single rows it is a mean over all of them, of
+ * the weights as they are; of episodes a sum, of the divided ones. */
+void episodes_feed(struct episodes *e, struct batch *b, struct output target,
+                   struct output weight);
 
 /* What is reported of an update: the scalars critic_loss, q_mean, target_q_mean, target_q_std and
  * td_error. */

@@ -38,27 +38,10 @@ struct algo {
     struct output taken;          /* (n, 1) Q(o, u) */
     struct output loss;
     struct live *hysteresis;
-    struct matrix *weights, *targets, *values; /* (n) */
+    struct matrix *values; /* (n) */
 };
 
 /* ---- learning ---- */
-
-/* Of single rows the loss is the mean over all of them; the weights of episodes are divided, so that
- * their sum is the mean over the rows that are there. */
-static void feed_targets(struct algo *a, struct batch *b)
-{
-    const struct episodes *e = &a->episodes;
-    const float share = a->q.of_episodes ? e->share : 1;
-    float *weight = batch_room(b, a->weights), *target = batch_room(b, a->targets);
-
-    for (int64_t i = 0; i < b->n; i++) {
-        weight[i] = share * e->weight[i];
-        target[i] = e->target[i];
-    }
-    batch_feed(b, a->weight, a->weights);
-    batch_feed(b, a->target, a->targets);
-    batch_feed_live(b, a->hysteresis);
-}
 
 static void learn(struct algo *a, struct batch *b)
 {
@@ -69,7 +52,8 @@ static void learn(struct algo *a, struct batch *b)
     episodes_find_targets(&a->episodes, b, next, a->q.lambda->value);
 
     q_network_feed(&a->q, b);
-    feed_targets(a, b);
+    episodes_feed(&a->episodes, b, a->target, a->weight);
+    batch_feed_live(b, a->hysteresis);
     batch_fetch(b, a->taken, a->values);
     batch_step(b, 0, 1);
 
@@ -162,8 +146,6 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
 
     kit_init(&a->q.kit, args, whole ? &of_episodes : &of_rows, 0);
     a->q.rate = kit_add_live(&a->q.kit, (struct live){0});
-    a->weights = matrix_new(&a->q.kit.matrices, 1);
-    a->targets = matrix_new(&a->q.kit.matrices, 1);
     a->values = matrix_new(&a->q.kit.matrices, 1);
     episodes_init(&a->episodes, &a->q.kit, &a->q.kit.index, 1);
     rc = q_network_init(&a->q, args, err);

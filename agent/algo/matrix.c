@@ -343,31 +343,22 @@ const uint8_t *matrix_masks(const struct matrix *m)
     return m->bytes;
 }
 
-/* How the rows of a batch share draws of symmetries: `draws` rows, each `stride` from the last one,
- * have one each; the next step's are `step` further on. Of single rows there is one step. */
-struct turning {
-    size_t draws, stride, steps, step;
-};
-
-static struct turning turning_of(const struct gathering *g)
+static struct row_layout layout_of(const struct gathering *g)
 {
-    const size_t draws = g->sequences > 0 ? g->sequences : g->n;
-    const size_t steps = draws > 0 ? g->n / draws : 0;
-
-    return g->in_time || steps <= 1 ? (struct turning){draws, 1, steps, draws}
-                                    : (struct turning){draws, steps, steps, 1};
+    return row_layout_of((int64_t)g->n, (int64_t)g->sequences, g->in_time);
 }
 
 static void gather_masks(struct matrix *m, const struct gathering *g, float *x)
 {
     const size_t width = (size_t)m->all->agents[m->all->self].width;
-    const struct turning t = turning_of(g);
+    const struct row_layout l = layout_of(g);
     uint8_t *allowed = room_for_bytes(m, g->n * width);
 
-    CHECK(t.stride == 1);
+    CHECK(l.of_sequence == 1 || l.batch <= 1);
     store_view_gather_bytes(g->args->store, m->mask_column, g->rows, g->n, allowed);
-    for (size_t i = 0; i < t.steps; i++)
-        symmetry_mask(g->symmetry, m->all->self, t.draws, allowed + i * t.step * width);
+    for (int64_t t = 0; t < l.length; t++)
+        symmetry_mask(g->symmetry, m->all->self, (size_t)l.batch,
+                      allowed + (size_t)(t * l.of_step) * width);
     open_choices(m, allowed, g->n, x);
 }
 
@@ -440,18 +431,19 @@ static void gather_after(struct matrix *m, size_t k, const struct gathering *g, 
     }
 }
 
+/* Step by step: the rows of one step of all sequences have a draw each. */
 static void turn(struct matrix *m, const struct gathering *g, float *x)
 {
-    const struct turning t = turning_of(g);
-    const size_t width = (size_t)m->width;
+    const struct row_layout l = layout_of(g);
+    const size_t stride = (size_t)(l.of_sequence * m->width);
 
     for (size_t k = 0; k < m->n; k++) {
         const struct block *b = &m->blocks[k];
 
-        for (size_t i = 0; b->turn != TURN_NEVER && i < t.steps; i++)
+        for (int64_t t = 0; b->turn != TURN_NEVER && t < l.length; t++)
             (b->turn == TURN_OBS ? symmetry_obs : symmetry_action)(
-                g->symmetry, b->agent, t.draws, x + i * t.step * width + b->first,
-                t.stride * width);
+                g->symmetry, b->agent, (size_t)l.batch,
+                x + t * l.of_step * m->width + b->first, stride);
     }
 }
 

@@ -58,6 +58,21 @@ struct gathering {
     size_t sequences;
     int in_time; /* 1: row t sequences + b is step t of sequence b; 0: (sequences, steps) */
 };
+/* Which rows of a batch of n are step t of sequence b: b of_sequence + t of_step. Single rows are
+ * sequences of one step. */
+struct row_layout {
+    int64_t batch, length; /* B, L */
+    int64_t of_sequence, of_step;
+};
+static inline struct row_layout row_layout_of(int64_t n, int64_t sequences, int in_time)
+{
+    const int64_t batch = sequences > 0 ? sequences : n;
+    const int64_t length = batch > 0 ? n / batch : 0;
+
+    return in_time ? (struct row_layout){batch, length, 1, batch}
+                   : (struct row_layout){batch, length, length, 1};
+}
+
 void matrices_done(struct matrices *all);
 /* Declares the columns that are gathered. */
 void matrices_reads(struct matrices *all, struct reads *r);

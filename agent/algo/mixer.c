@@ -29,8 +29,6 @@ void mixer_init(struct mixer *m, struct kit *k, const char *team, int is_only)
     m->slopes = matrix_new(all, (int64_t)m->team.n);
     m->value = matrix_new(all, 1);
     m->next = matrix_new(all, 1);
-    m->targets = matrix_new(all, 1);
-    m->weights = matrix_new(all, 1);
 }
 
 void mixer_done(struct mixer *m)
@@ -134,17 +132,9 @@ static const float *find_next(struct mixer *m, struct batch *b)
 
 static void make_step(struct mixer *m, struct batch *b, double *ret_norm)
 {
-    const struct episodes *e = &m->episodes;
-    float *weight = batch_room(b, m->weights), *target = batch_room(b, m->targets);
-
-    for (int64_t i = 0; i < b->n; i++) {
-        weight[i] = e->share * e->weight[i];
-        target[i] = e->target[i];
-    }
     batch_feed(b, m->q, m->qs);
     batch_feed(b, m->state, m->states);
-    batch_feed(b, m->y, m->targets);
-    batch_feed(b, m->weight, m->weights);
+    episodes_feed(&m->episodes, b, m->y, m->weight);
     batch_fetch(b, m->slope, m->slopes);
     batch_fetch(b, m->mixed, m->value);
     batch_step_quietly(b, m->step, 1);

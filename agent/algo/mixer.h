@@ -28,12 +28,12 @@ struct mixer { /* of one team */
     size_t step;                /* place in kit.step */
     struct reward_scale scale;
     struct episodes episodes;
-    struct output q, state, y, weight;               /* (n, N), (n, S), (n, 1), (n, 1) */
-    struct output mixed, target_mixed;               /* (n, 1) */
-    struct output slope;                             /* (n, N) d(loss)/d(q) */
-    struct matrix *states, *next_states;             /* (n, S) */
-    struct matrix *qs, *nexts, *slopes;              /* (n, N) */
-    struct matrix *value, *next, *targets, *weights; /* (n) */
+    struct output q, state, y, weight;   /* (n, N), (n, S), (n, 1), (n, 1) */
+    struct output mixed, target_mixed;   /* (n, 1) */
+    struct output slope;                 /* (n, N) d(loss)/d(q) */
+    struct matrix *states, *next_states; /* (n, S) */
+    struct matrix *qs, *nexts, *slopes;  /* (n, N) */
+    struct matrix *value, *next;         /* (n) */
 };
 
 /* Of the team of that name, borrowed; is_only: no other team learns. Declares its matrices. */

@@ -10,19 +10,6 @@
 
 /* ---- what it is fed ---- */
 
-/* Which of its team the agent is, among those that learn together. */
-static struct agent_id id_among_learners(const struct algo_args *args)
-{
-    const char *team = args->agents[args->self].team;
-    struct agent_id id = {0};
-
-    for (size_t i = 0; args->settings->agent_id && i < args->n_agents; i++) {
-        id.place = i == args->self ? id.width : id.place;
-        id.width += !args->agents[i].other && strcmp(args->agents[i].team, team) == 0;
-    }
-    return id;
-}
-
 static void make_matrices(struct q_network *q)
 {
     struct kit *k = &q->kit;
@@ -93,7 +80,7 @@ int q_network_init(struct q_network *q, const struct algo_args *args, struct err
     if (rc < 0)
         return rc;
     q->of_episodes = k->plan->rows == ROWS_EPISODES;
-    q->id = id_among_learners(args);
+    q->id = agent_id_of(args, 1);
     q->cell = set->cell == RECURRENT_LSTM ? CELL_LSTM : CELL_GRU;
     q->units = set->recurrent;
     q->carry_width = cell_carry_width(q->cell, q->units);
@@ -248,11 +235,12 @@ static void make_inputs(const struct q_network *q, const struct act_args *args,
 /* Runs it on the copies' observations: values (E, C), and the cell's next carry (E, H). */
 static void run_to_act(struct q_network *q, struct batch *b, const struct act_args *args)
 {
-    float *inputs = batch_room(b, q->act_inputs), *carries;
+    float *inputs, *carries;
 
     if (q->inputs == q->kit.self->obs && q->units == 0) {
         batch_feed_data(b, q->act_input, args->obs, q->inputs);
     } else {
+        inputs = batch_room(b, q->act_inputs);
         carries = batch_room(b, q->act_carries);
         if (b->rc == 0)
             make_inputs(q, args, inputs, carries);

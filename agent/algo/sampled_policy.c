@@ -26,7 +26,7 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     p->choices = choices_width(k->self);
     p->numbers = k->self->width - p->choices;
     p->masked = k->self->masked && p->choices > 0;
-    p->id = agent_id_of(args);
+    p->id = agent_id_of(args, 0);
     p->input = k->self->obs + p->id.width;
     p->units = k->settings->recurrent;
     p->cell = k->settings->cell == RECURRENT_LSTM ? CELL_LSTM : CELL_GRU;

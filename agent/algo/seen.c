@@ -10,7 +10,7 @@
 
 /* ---- the id ---- */
 
-struct agent_id agent_id_of(const struct algo_args *args)
+struct agent_id agent_id_of(const struct algo_args *args, int of_learners)
 {
     const char *team = args->agents[args->self].team;
     struct agent_id id = {0};
@@ -18,7 +18,8 @@ struct agent_id agent_id_of(const struct algo_args *args)
 
     for (size_t i = 0; i < args->n_agents; i++) {
         id.place = i == args->self ? members : id.place;
-        members += strcmp(args->agents[i].team, team) == 0;
+        members += strcmp(args->agents[i].team, team) == 0 &&
+                   !(of_learners && args->agents[i].other);
     }
     id.width = args->settings->agent_id ? members : 0;
     return id;
@@ -61,7 +62,7 @@ static void list_all(struct seen *s, const struct algo_args *args)
 void seen_init(struct seen *s, const struct algo_args *args, int own_only)
 {
     *s = (struct seen){.agents = args->agents,
-                       .id = agent_id_of(args),
+                       .id = agent_id_of(args, 0),
                        .agent = xcalloc(args->n_agents + 1, sizeof(*s->agent))};
     if (own_only)
         add(s, args->self);

@@ -40,7 +40,8 @@ void seen_done(struct seen *s);
 int seen_forms(const struct seen *s, const struct agent_config *c,
                struct obs_form *ret_actor, struct obs_form *ret_critic, struct err *err);
 
-struct agent_id agent_id_of(const struct algo_args *args);
+/* Which of its team the agent is; of_learners: of those that learn together. */
+struct agent_id agent_id_of(const struct algo_args *args, int of_learners);
 /* Writes the id into n rows, `stride` floats apart; x: its first column in the first row.
  * Without an id nothing happens. */
 void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride);
