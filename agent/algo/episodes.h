@@ -38,8 +38,8 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
 void episodes_find_targets(struct episodes *e, struct batch *b, const float *next,
                            float lambda);
 
-/* Feeds a loss its targets and weights, (n, 1) each. Of single rows it is a mean over all of them, of
- * the weights as they are; of episodes a sum, of the divided ones. */
+/* Feeds a loss its targets and weights, (n, 1) each. Of single rows the loss is a mean over all of
+ * them, with the weights as they are; of episodes a sum, with the divided ones. */
 void episodes_feed(struct episodes *e, struct batch *b, struct output target,
                    struct output weight);
 

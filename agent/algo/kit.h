@@ -225,22 +225,22 @@ struct batch batch_to_act(struct kit *k, struct session *s, const struct act_arg
  * later does nothing. The caller has set *b->err. */
 void batch_fail(struct batch *b, int rc);
 
-/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all; ROW_NOT_REQUESTED: no
- * row is there. rows: room for n, borrowed. turned: shown under symmetries that are drawn with
- * `draw`; else as they are stored. */
+/* Goes on with some of the request's rows: place [n], borrowed, NULL: with all;
+ * ROW_NOT_REQUESTED: no row is there. rows: room for n, borrowed. turned: shown under symmetries
+ * that are drawn with `draw`; else as they are stored. */
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
 
-/* The same with rows of `sequences` sequences in the order of time: row t sequences + r is step t of
- * sequence r. Each is shown under one symmetry. */
+/* The same with rows of `sequences` sequences in the order of time: row t sequences + r is
+ * step t of sequence r. Each is shown under one symmetry. */
 void batch_select_sequences(struct batch *b, const uint32_t *place, uint64_t *rows,
                             int64_t n, int64_t sequences, uint64_t draw);
 /* Shows sequence r as it is stored, before any of its numbers that could be turned is taken. */
 void batch_leave_sequence(struct batch *b, int64_t r);
 
-/* Goes on with the rows of the B episodes in the order of time, n = (L + 1) B: row t B + b is step t
- * of episode b, or none if that has fewer steps. In the step after an episode's last one a network
- * sees what followed it. weights: still one for each episode. */
+/* Goes on with the rows of the B episodes in the order of time, n = (L + 1) B: row t B + b is
+ * step t of episode b, or none if that has fewer steps. In the step after an episode's last one a
+ * network sees what followed it. weights: still one for each episode. */
 void batch_in_time(struct batch *b);
 
 /* The numbers (n, width) of a matrix; NULL: the batch has failed, n is 0. */
@@ -283,10 +283,10 @@ void batch_report_rates(struct batch *b, size_t first, size_t n);
 void batch_show(struct batch *b, const char *name, double value);
 /* Members of a group: take over the values of these steps. */
 void batch_assign(struct batch *b, size_t first, size_t n);
-/* Moves the targets by polyak, or makes them equal after each target_every-th update; for an update's
- * `after`. */
-void kit_move_targets(struct algo *a, struct batch *b);
+/* Moves the targets by polyak, or makes them equal after each target_every-th update. */
 void batch_move_targets(struct batch *b);
+/* The same, for an update's `after`. */
+void kit_move_targets(struct algo *a, struct batch *b);
 
 /* Fills a matrix with numbers that are drawn with the stage's key, derived by the label. */
 void batch_draw_normal(struct batch *b, struct matrix *m, const char *label);
@@ -294,7 +294,7 @@ void batch_draw_uniform(struct batch *b, struct matrix *m, const char *label);
 /* Sets actions, proposed for the rows' next observations, to 0 where the agent is not there
  * any more, as the log does with its actions: others' critics are trained with these. */
 void batch_leave_out_absent(struct batch *b, struct matrix *actions);
-/* A matrix as the output (G, B L, width) of a stage that sees all groups, in the request's order. */
+/* A matrix as the output (G, B L, width) of a stage that sees all groups. */
 void batch_output(struct batch *b, const char *name, struct matrix *m);
 
 /* k->target = reward + discount (1 - terminated) next; the reward is scaled as the setting

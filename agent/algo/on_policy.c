@@ -655,7 +655,8 @@ void on_policy_run_epochs(struct on_policy *p, struct batch *b,
     const struct algorithm_settings *set = p->kit.settings;
     const int64_t m = set->minibatches;
     const int stops_early = for_actor && set->target_kl > 0;
-    /* Rows of a chunk are much alike: the critic, which needs no order, learns more from drawn rows. */
+    /* Rows of a chunk are much alike: the critic, which needs no order, learns more from
+     * drawn ones. */
     const int apart = for_actor && for_critic && p->policy.units > 0;
     struct reported all = {0}, of_critic = {0};
     int64_t steps = 0;

@@ -86,8 +86,8 @@ const float *q_network_find_next(struct q_network *q, struct batch *b);
 
 /* The live settings; acts 0: of the central process, which has no epsilon. */
 void q_network_add_lives(struct q_network *q, int acts);
-/* All of its graph that q_network_build does not make. The loss is the sum of q slope: whatever mixed
- * the values, its gradient is that of their loss if slope is d(loss)/d(q). */
+/* All of its graph that q_network_build does not make. The loss is the sum of q slope: whatever
+ * mixed the values, its gradient is that of their loss if slope is d(loss)/d(q). */
 void q_network_build_descent(struct q_network *q);
 /* Stage `values`: outputs q and next, (1, B, L) in the request's order; 0 where the agent is not
  * alive. */

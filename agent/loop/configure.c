@@ -83,23 +83,27 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
     return 0;
 }
 
+static int is_count(const msgpack_object *o, uint64_t least, int64_t most)
+{
+    return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER && o->via.u64 >= least &&
+           o->via.u64 <= (uint64_t)most;
+}
+
 /* They leave room for an own part of the observation. */
 static int parse_entities(const msgpack_object *map, struct space *ret, struct err *err)
 {
-    const msgpack_object *array = NULL;
+    const msgpack_object *array = NULL, *n;
     int rc = msg_get_array(map, "entities", &array, err);
 
     if (rc < 0 || array == NULL)
         return rc;
-    for (uint32_t i = 0; i < 2 && array->via.array.size == 2; i++) {
-        const msgpack_object *n = &array->via.array.ptr[i];
-
-        if (n->type != MSGPACK_OBJECT_POSITIVE_INTEGER || n->via.u64 < 1 + i ||
-            n->via.u64 > (uint64_t)ret->obs)
-            break;
-        ret->entities[i] = (int64_t)n->via.u64;
-        if (i == 1 && ret->entities[0] * ret->entities[1] < ret->obs)
-            return 0;
+    n = array->via.array.ptr;
+    if (array->via.array.size == 2 && is_count(&n[0], 1, ret->obs) &&
+        is_count(&n[1], 2, ret->obs) &&
+        (int64_t)(n[0].via.u64 * n[1].via.u64) < ret->obs) {
+        ret->entities[0] = (int64_t)n[0].via.u64;
+        ret->entities[1] = (int64_t)n[1].via.u64;
+        return 0;
     }
     return err_set(err, ERR_PROTOCOL,
                    "entities: their number and width within %lld numbers expected",

@@ -105,9 +105,9 @@ struct output mlp_recurrent(struct graph *g, struct output x,
 /* Critic: without after_action, observation and action are joined at the input (as
  * openai/maddpg does); with it, hidden layers see the observation alone, then the action
  * joins, then the after_action layers, then one linear output in a scope of its own,
- * `output`, whose weights begin as output_init says. obs: with layers of
- * its own, the result of see_observations. Returns (B, 1); ret_input: the joined input, which may be fed
- * instead of obs and action, or OUTPUT_NONE. */
+ * `output`, whose weights begin as output_init says. obs: with layers of its own, the result
+ * of see_observations. Returns (B, 1); ret_input: the joined input, which may be fed instead
+ * of obs and action, or OUTPUT_NONE. */
 struct output critic_network(struct graph *g, struct output obs, struct output action,
                              const struct network_config *net, struct output *ret_input);
 

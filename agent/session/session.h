@@ -67,10 +67,10 @@ int session_new(struct session **ret, struct graph *g, const struct session_opti
                 struct err *err);
 void session_free(struct session *s);
 
-/* args: plan/run.h. ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the caller owns
- * (tensor_free). Otherwise ret[i] is the caller's tensor, whose dtype and element count must
- * fit; it receives a copy and the shape, and nothing is allocated. ret may be NULL if
- * there are no fetches. */
+/* args: plan/run.h. ret[n_fetches]: if ret[i].data is NULL, ret[i] becomes a new tensor that the
+ * caller owns (tensor_free). Otherwise ret[i] is the caller's tensor, whose dtype and element
+ * count must fit; it receives a copy and the shape, and nothing is allocated. ret may be NULL
+ * if there are no fetches. */
 int session_run(struct session *s, const struct run_args *args, struct tensor *ret,
                 struct err *err);
 

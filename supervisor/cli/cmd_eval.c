@@ -57,12 +57,11 @@ static void print_json(const struct report *p, const struct env_spec *spec,
     json_put_str(&j, "run", p->run);
     json_put_u64(&j, "checkpoint_step", p->args->step);
     json_put_str(&j, "env", spec->id);
-    for (size_t i = 0; i < p->sets->n; i++) {
-        if (i == 0)
-            json_put_array(&j, "set");
-        json_str(&j, p->sets->text[i]);
-        if (i + 1 == p->sets->n)
-            json_close(&j);
+    if (p->sets->n > 0) {
+        json_put_array(&j, "set");
+        for (size_t i = 0; i < p->sets->n; i++)
+            json_str(&j, p->sets->text[i]);
+        json_close(&j);
     }
     json_put_str(&j, "rules", recording_rules(&p->args->config->env, spec));
     json_put_str(&j, "mode", p->args->mode == ACT_GREEDY ? "greedy" : "stochastic");

@@ -18,8 +18,9 @@ struct restore; /* opaque */
 typedef int (*restore_values_fn)(void *ctx, size_t agent, const char *name,
                                  const struct checkpoint_values **ret, struct err *err);
 
-/* Sends the agents their values (resized: as in protocol.h); calls on_done when all have responded. Every agent must be
- * ready, with no request outstanding. *ret is set also on failure. */
+/* Sends the agents their values (resized: as in protocol.h); calls on_done when all have
+ * responded. Every agent must be ready, with no request outstanding. *ret is set also on
+ * failure. */
 int restore_start(struct restore **ret, struct agent_table *agents,
                   restore_values_fn values_of, int resized, void (*on_done)(void *ctx),
                   void *ctx, struct err *err);

@@ -62,8 +62,8 @@ struct store_extra {
 };
 
 /* The layout of a run: the columns of layout.h for every agent of the environment (masks
- * where env_is_masked; obs and next_obs stacked if env.stack says so), then the joint ones, then the extra ones. Release with
- * store_layout_done. */
+ * where env_is_masked; obs and next_obs stacked if env.stack says so), then the joint ones,
+ * then the extra ones. Release with store_layout_done. */
 int store_layout_make(struct store_layout *ret, const struct env_spec *spec,
                       const struct store_extra *extra, size_t n_extra, struct err *err);
 
