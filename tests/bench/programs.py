@@ -5,8 +5,11 @@ and whole runs, with a prepared process and without one.
     tests/bench/programs.py [--python PYTHON] [--kills N] [--many N]
 
 PYTHON has NumPy, msgpack and torch (the lines of those that it lacks are left out). All figures
-are of one machine in one run; the last columns are ratios to brood's own agent. With --many N:
-N agents of one program in one run, up, killed at once, and compared with a calm run.
+are of one machine in one run; the last columns are ratios to brood's own agent. The supervisor's
+time depends on how long a run lasts: it wakes up for each answer where fast agents' answers come
+together, and finds its caches cold. So its last column compares it with that of brood's own agent
+with wider layers, which learns about as slowly as a program. With --many N: N agents of one
+program in one run, up, killed at once, and compared with a calm run.
 """
 import argparse
 import datetime
@@ -141,23 +144,26 @@ def measure(folder, name, agent, env, kills):
 
 
 def table(folder, a):
-    cases = [("brood's own (iql)", "own", "algorithm: iql", {})]
+    cases = [("brood's own (iql)", "own", "algorithm: iql", {}),
+             ("the same, wider", "wider", "algorithm: iql\n  critic: {hidden: [256, 256]}", {})]
     for module, example in (("numpy", "numpy_q.py"), ("torch", "dqn.py")):
         if has(a.python, module):
             for words, env in (("", {}), (", executed", {"BROOD_PREPARED": "no"})):
                 cases.append((f"{module}{words}", module + str(len(env)),
                               program(a.python, example), env))
     print(f"{'agent':20} {'start s':>9} {'respawn ms':>11} {'memory MB':>10} {'run, CPU s':>11}"
-          f" {'supervisor':>11} {'start':>7} {'respawn':>8} {'memory':>7} {'run':>6} {'sup.':>5}")
-    own = None
+          f" {'supervisor':>11} {'start':>7} {'respawn':>8} {'memory':>7} {'run':>6} {'sup.':>5} {'to wider':>8}")
+    own = wider = None
     for words, name, agent, env in cases:
         m = measure(folder, name, agent, env, a.kills)
         own = own or m
+        wider = m if name == "wider" else wider
         print(f"{words:20} {m['start']:9.2f} {m['respawn'] * 1e3:11.1f} {m['memory'] / 1e6:10.1f}"
               f" {m['run']:11.2f} {m['supervisor']:11.2f} " + " ".join(
                   f"{m[k] / own[k]:{w}.{d}f}" for k, w, d in (
                       ("start", 7, 1), ("respawn", 8, 1), ("memory", 7, 1), ("run", 6, 1),
-                      ("supervisor", 5, 2))), flush=True)
+                      ("supervisor", 5, 2))) +
+              (f" {m['supervisor'] / wider['supervisor']:8.2f}" if wider else ""), flush=True)
 
 
 def weights(folder, run):
