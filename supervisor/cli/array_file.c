@@ -1,9 +1,9 @@
 #include "supervisor/cli/array_file.h"
 
 #include "common/msg/frame.h"
+#include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/array_parse.h"
-#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/array_text.h"
 
 #include <ctype.h>
@@ -89,6 +89,69 @@ static int read_header(const char *header, char type[DESCR_MAX], struct shape *r
     return read_shape(shape, ret_shape, err);
 }
 
+static void put_utf8(struct wbuf *b, uint32_t c)
+{
+    if (c < 0x80) {
+        wbuf_u8(b, (uint8_t)c);
+        return;
+    }
+    if (c < 0x800) {
+        wbuf_u8(b, (uint8_t)(0xc0 | c >> 6));
+    } else {
+        if (c < 0x10000) {
+            wbuf_u8(b, (uint8_t)(0xe0 | c >> 12));
+        } else {
+            wbuf_u8(b, (uint8_t)(0xf0 | (c >> 18 & 7)));
+            wbuf_u8(b, (uint8_t)(0x80 | (c >> 12 & 0x3f)));
+        }
+        wbuf_u8(b, (uint8_t)(0x80 | (c >> 6 & 0x3f)));
+    }
+    wbuf_u8(b, (uint8_t)(0x80 | (c & 0x3f)));
+}
+
+/* Reads an element of `width` bytes or characters; zeros at its end are not a part. */
+static void read_element(struct wbuf *b, struct cursor *c, int is_unicode, size_t width)
+{
+    size_t end = 0;
+
+    wbuf_clear(b);
+    for (size_t i = 0; i < width; i++) {
+        const uint32_t x = is_unicode ? cursor_u32(c) : cursor_u8(c);
+
+        if (is_unicode)
+            put_utf8(b, x);
+        else
+            wbuf_u8(b, (uint8_t)x);
+        end = x != 0 ? b->len : end;
+    }
+    b->len = end;
+}
+
+/* Elements of NumPy's type `descr`, "|S5" (bytes) or "<U5" (UTF-32), one after another. */
+static int read_strings(struct tensor *ret, const char *descr, const struct shape *shape,
+                        struct cursor data, struct err *err)
+{
+    const int is_unicode = strncmp(descr, "<U", 2) == 0;
+    const int64_t n = shape_elements(shape);
+    struct wbuf b = {0}, strings = {0};
+    uint64_t width, bytes;
+
+    if ((!is_unicode && strncmp(descr, "|S", 2) != 0) || !text_u64(descr + 2, &width))
+        return err_set(err, ERR_UNSUPPORTED, "an array of type '%s'", descr);
+    if (n < 0 ||
+        __builtin_mul_overflow((uint64_t)n, width * (is_unicode ? 4 : 1), &bytes) ||
+        width > UINT32_MAX || bytes != cursor_left(&data) ||
+        (uint64_t)n > cursor_left(&data) + 1)
+        return err_set(err, ERR_FORMAT, "%zu bytes of data for %s of %s",
+                       cursor_left(&data), descr, shape_text(shape));
+    for (int64_t i = 0; i < n; i++) {
+        read_element(&b, &data, is_unicode, width);
+        array_parse_string(&strings, b.data, b.len);
+    }
+    wbuf_done(&b);
+    return array_parse_finish(ret, &strings, DT_STRING, shape, 0, err);
+}
+
 /* Converts through text; floats as hexadecimal, which is exact. */
 static int convert_element(struct wbuf *b, enum dtype dtype, const struct tensor *from,
                            int64_t i, struct err *err)
@@ -119,10 +182,7 @@ static int convert(struct tensor *ret, const struct tensor *from, enum dtype dty
                        dtype_name(from->dtype));
     for (int64_t i = 0; i < tensor_elements(from) && rc == 0; i++)
         rc = convert_element(&b, dtype, from, i, err);
-    if (rc == 0)
-        rc = array_parse_finish(ret, &b, dtype, &from->shape, err);
-    wbuf_done(&b);
-    return rc;
+    return array_parse_finish(ret, &b, dtype, &from->shape, rc, err);
 }
 
 static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtype,
@@ -152,7 +212,7 @@ static int read_npy(struct tensor *ret, const struct wbuf *file, enum dtype dtyp
     if (rc < 0)
         return rc;
     if (dtype == DT_STRING)
-        return array_strings_from_npy(ret, type, &stored.shape, c, err);
+        return read_strings(ret, type, &stored.shape, c, err);
     stored.dtype = dtype_of_descr(type);
     if (stored.dtype == DT_INVALID)
         return err_set(err, ERR_UNSUPPORTED, "an array of type '%s'", type);
@@ -238,10 +298,7 @@ static int read_text(struct tensor *ret, char *text, size_t len, enum dtype dtyp
         shape = SHAPE(rows * columns);
     else
         shape = SHAPE(rows, columns);
-    if (rc == 0)
-        rc = array_parse_finish(ret, &b, dtype, &shape, err);
-    wbuf_done(&b);
-    return rc;
+    return array_parse_finish(ret, &b, dtype, &shape, rc, err);
 }
 
 /* ---- files ---- */
@@ -261,7 +318,10 @@ int array_file_read(struct tensor *ret, const char *path, enum dtype dtype,
             b.len = len;
             rc = read_npy(ret, &b, dtype, err);
         } else if (dtype == DT_STRING) {
-            rc = array_strings_one(ret, b.data, len, err);
+            struct wbuf one = {0};
+
+            array_parse_string(&one, b.data, len);
+            rc = array_parse_finish(ret, &one, dtype, &SHAPE_SCALAR, 0, err);
         } else {
             rc = read_text(ret, (char *)b.data, len, dtype, err);
         }

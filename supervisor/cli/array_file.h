@@ -2,7 +2,8 @@
  *
  * .npy     versions 1 to 3, little-endian, C order. Values are converted to the requested
  *          dtype if it can hold them: float64 to float32 is rounded, but a fraction is
- *          refused for an integer dtype. Strings: array_strings.h.
+ *          refused for an integer dtype. Strings: |S (bytes: zeros at the end are not a part)
+ *          and <U (unicode, to UTF-8).
  * Text     an array in brackets (array_parse.h), or rows of numbers as numpy.savetxt
  *          writes them: one row or one column is a vector, one number a scalar. For strings,
  *          all bytes of a file that is no .npy are one string.

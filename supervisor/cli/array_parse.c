@@ -1,7 +1,9 @@
 #include "supervisor/cli/array_parse.h"
 
 #include "common/err/check.h"
+#include "common/mem/xmalloc.h"
 #include "common/tensor/half.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/array_text.h"
 
 #include <ctype.h>
@@ -14,7 +16,8 @@ enum { WORD_MAX = 64 };
 
 int array_parse_has(enum dtype dtype)
 {
-    return dtype == DT_BOOL || dtype_is_floating(dtype) || dtype_is_integer(dtype);
+    return dtype == DT_BOOL || dtype == DT_STRING || dtype_is_floating(dtype) ||
+           dtype_is_integer(dtype);
 }
 
 /* ---- one number ---- */
@@ -83,9 +86,6 @@ static int put_integer(struct wbuf *b, enum dtype dtype, const char *word,
 
 int array_parse_word(struct wbuf *b, enum dtype dtype, const char *word, struct err *err)
 {
-    if (!array_parse_has(dtype))
-        return err_set(err, ERR_UNSUPPORTED, "values of %s cannot be given",
-                       dtype_name(dtype));
     if (dtype == DT_BOOL)
         return put_bool(b, word, err);
     if (dtype_is_floating(dtype))
@@ -93,19 +93,38 @@ int array_parse_word(struct wbuf *b, enum dtype dtype, const char *word, struct 
     return put_integer(b, dtype, word, err);
 }
 
-int array_parse_finish(struct tensor *ret, const struct wbuf *b, enum dtype dtype,
-                       const struct shape *shape, struct err *err)
-{
-    struct tensor t;
-    int rc = tensor_alloc(&t, dtype, *shape, err);
+/* ---- one string ---- */
 
-    if (rc < 0)
-        return rc;
-    CHECK(tensor_bytes(&t) == b->len, "%zu bytes for %s", b->len, shape_text(shape));
-    if (b->len > 0)
-        memcpy(t.data, b->data, b->len);
-    *ret = t;
-    return 0;
+void array_parse_string(struct wbuf *b, const void *bytes, size_t len)
+{
+    struct tensor_string s = {0};
+
+    if (len > 0) /* any bytes, zeros, too */
+        s = (struct tensor_string){memcpy(xmalloc(len), bytes, len), len};
+    wbuf_bytes(b, &s, sizeof(s));
+}
+
+int array_parse_finish(struct tensor *ret, struct wbuf *b, enum dtype dtype,
+                       const struct shape *shape, int rc, struct err *err)
+{
+    struct tensor_string *strings = (struct tensor_string *)(void *)b->data;
+    struct tensor t;
+
+    if (rc == 0)
+        rc = tensor_alloc(&t, dtype, *shape, err);
+    if (rc == 0) {
+        const size_t size = dtype == DT_STRING ? sizeof(*strings) : dtype_size(dtype);
+
+        CHECK((size_t)tensor_elements(&t) * size == b->len, "%zu bytes for %s", b->len,
+              shape_text(shape));
+        if (b->len > 0)
+            memcpy(t.data, b->data, b->len);
+        *ret = t;
+    }
+    for (size_t i = 0; rc < 0 && dtype == DT_STRING && i < b->len / sizeof(*strings); i++)
+        free(strings[i].bytes);
+    wbuf_done(b);
+    return rc;
 }
 
 /* ---- brackets ---- */
@@ -113,10 +132,74 @@ int array_parse_finish(struct tensor *ret, const struct wbuf *b, enum dtype dtyp
 struct parser {
     const char *p, *end;
     enum dtype dtype;
-    struct wbuf bytes;
+    struct wbuf elements;
     struct shape shape; /* dim[d]: -1 until the first row of that depth is complete */
     struct err *err;
 };
+
+/* Of what follows, so much as a message shows. */
+static int shown(const struct parser *q)
+{
+    return (int)(q->end - q->p < 20 ? q->end - q->p : 20);
+}
+
+static void skip_blanks(struct parser *q)
+{
+    while (q->p < q->end && isspace((unsigned char)*q->p))
+        q->p++;
+}
+
+/* Appends the character after a backslash. */
+static int put_escape(struct parser *q, struct wbuf *b)
+{
+    static const char letters[] = "nrt\\\"'", characters[] = "\n\r\t\\\"'";
+    const char c = q->p < q->end ? *q->p++ : '\0';
+    const char *at = c != '\0' ? strchr(letters, c) : NULL;
+    int high, low;
+
+    if (at != NULL) {
+        wbuf_u8(b, (uint8_t)characters[at - letters]);
+        return 0;
+    }
+    if (c != 'x')
+        return err_set(q->err, ERR_ARG, "'\\%c' is no escape", c);
+    high = q->p < q->end ? hex_digit(*q->p++) : -1;
+    low = q->p < q->end ? hex_digit(*q->p++) : -1;
+    if (high < 0 || low < 0)
+        return err_set(q->err, ERR_ARG, "\\x is followed by two hexadecimal digits");
+    wbuf_u8(b, (uint8_t)(high << 4 | low));
+    return 0;
+}
+
+static int parse_string(struct parser *q)
+{
+    struct wbuf b = {0};
+    char quote;
+    int rc = 0;
+
+    if (*q->p == 'b' && q->p + 1 < q->end) /* as Python prints bytes */
+        q->p++;
+    quote = *q->p;
+    if (quote != '"' && quote != '\'')
+        return err_set(q->err, ERR_ARG, "'%.*s': strings in brackets are in quotes",
+                       shown(q), q->p);
+    for (q->p++; rc == 0 && q->p < q->end && *q->p != quote;) {
+        const char c = *q->p++;
+
+        if (c == '\\')
+            rc = put_escape(q, &b);
+        else
+            wbuf_u8(&b, (uint8_t)c);
+    }
+    if (rc == 0 && q->p == q->end)
+        rc = err_set(q->err, ERR_ARG, "a quote is not closed");
+    if (rc == 0) {
+        q->p++;
+        array_parse_string(&q->elements, b.data, b.len);
+    }
+    wbuf_done(&b);
+    return rc;
+}
 
 /* Skips blanks and at most one comma. */
 static int skip_separator(struct parser *q)
@@ -128,7 +211,7 @@ static int skip_separator(struct parser *q)
     return commas < 2 ? 0 : err_set(q->err, ERR_ARG, "two commas in a row");
 }
 
-static int parse_number(struct parser *q, int depth)
+static int parse_number(struct parser *q)
 {
     char word[WORD_MAX];
     size_t n = 0;
@@ -139,29 +222,32 @@ static int parse_number(struct parser *q, int depth)
     word[n] = '\0';
     if (strcmp(word, "...") == 0)
         return err_set(q->err, ERR_ARG, "'...': a summary does not hold all values");
-    if (depth != q->shape.rank && q->shape.rank >= 0)
-        return err_set(q->err, ERR_ARG,
-                       "'%.40s' is not in as many brackets as "
-                       "the others",
-                       word);
-    q->shape.rank = depth;
-    return array_parse_word(&q->bytes, q->dtype, word, q->err);
+    return array_parse_word(&q->elements, q->dtype, word, q->err);
 }
 
-int array_parse_close_row(struct shape *shape, int depth, int64_t n, const char *what,
-                          struct err *err)
+static int parse_element(struct parser *q, int depth)
 {
-    int64_t *dim = &shape->dim[depth];
+    if (depth != q->shape.rank && q->shape.rank >= 0)
+        return err_set(q->err, ERR_ARG,
+                       "an element is not in as many brackets as the others: '%.*s'",
+                       shown(q), q->p);
+    q->shape.rank = depth;
+    return q->dtype == DT_STRING ? parse_string(q) : parse_number(q);
+}
+
+static int close_row(struct parser *q, int depth, int64_t n)
+{
+    int64_t *dim = &q->shape.dim[depth];
 
     if (*dim >= 0 && *dim != n)
-        return err_set(err, ERR_ARG, "rows of %lld and of %lld elements", (long long)*dim,
-                       (long long)n);
+        return err_set(q->err, ERR_ARG, "rows of %lld and of %lld elements",
+                       (long long)*dim, (long long)n);
     *dim = n;
-    if (shape->rank < 0) /* no element yet: the row is empty */
-        shape->rank = depth + 1;
-    return shape->rank > depth
+    if (q->shape.rank < 0) /* no element yet: the row is empty */
+        q->shape.rank = depth + 1;
+    return q->shape.rank > depth
                ? 0
-               : err_set(err, ERR_ARG, "an empty row stands among %s", what);
+               : err_set(q->err, ERR_ARG, "an empty row stands among elements");
 }
 
 static int parse_value(struct parser *q, int depth);
@@ -185,14 +271,14 @@ static int parse_row(struct parser *q, int depth)
     if (q->p == q->end)
         return err_set(q->err, ERR_ARG, "a bracket is not closed");
     q->p++;
-    return array_parse_close_row(&q->shape, depth, n, "numbers", q->err);
+    return close_row(q, depth, n);
 }
 
 static int parse_value(struct parser *q, int depth)
 {
     if (*q->p == ']')
         return err_set(q->err, ERR_ARG, "a bracket is closed that was not opened");
-    return *q->p == '[' ? parse_row(q, depth) : parse_number(q, depth);
+    return *q->p == '[' ? parse_row(q, depth) : parse_element(q, depth);
 }
 
 static int parse_all(struct parser *q)
@@ -203,11 +289,9 @@ static int parse_all(struct parser *q)
         rc = err_set(q->err, ERR_ARG, "no value");
     if (rc == 0)
         rc = parse_value(q, 0);
-    while (rc == 0 && q->p < q->end && isspace((unsigned char)*q->p))
-        q->p++;
+    skip_blanks(q);
     if (rc == 0 && q->p < q->end)
-        rc = err_set(q->err, ERR_ARG, "'%.*s' follows the value",
-                     (int)(q->end - q->p < 40 ? q->end - q->p : 40), q->p);
+        rc = err_set(q->err, ERR_ARG, "'%.*s' follows the value", shown(q), q->p);
     return rc;
 }
 
@@ -220,9 +304,13 @@ int array_parse(struct tensor *ret, const char *text, size_t len, enum dtype dty
 
     for (int i = 0; i < SHAPE_MAX_RANK; i++)
         q.shape.dim[i] = -1;
-    rc = parse_all(&q);
-    if (rc == 0)
-        rc = array_parse_finish(ret, &q.bytes, dtype, &q.shape, err);
-    wbuf_done(&q.bytes);
-    return rc;
+    skip_blanks(&q);
+    if (dtype == DT_STRING && (q.p == q.end || *q.p != '[')) {
+        array_parse_string(&q.elements, text, len);
+        q.shape = SHAPE_SCALAR;
+        rc = 0;
+    } else {
+        rc = parse_all(&q);
+    }
+    return array_parse_finish(ret, &q.elements, dtype, &q.shape, rc, err);
 }

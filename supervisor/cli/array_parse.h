@@ -1,7 +1,8 @@
-/* array_parse.h - tensors from text: numbers in nested brackets, as Python's lists or as
- * NumPy prints arrays ("[[1, 2], [3, 4]]", "[[1. 2.]\n [3. 4.]]", "0.5", "True").
+/* array_parse.h - tensors from text: elements in nested brackets, as array_text.h, JSON, Python's
+ * lists and NumPy print them ("[[1, 2], [3, 4]]", "[[1. 2.]\n [3. 4.]]", "0.5", "True").
  *
- * Dtypes   floating and whole numbers and bool; see array_parse_has. Strings: array_strings.h.
+ * Strings  without a bracket in front, all of the text is one string. Otherwise each is in quotes,
+ *          "..." or '...'; \n, \t, \r, \\, a quote and \xHH are escapes.
  * Errors   ERR_ARG: malformed text, quoted in the message. ERR_LIMIT: nested too deeply.
  */
 #ifndef SUPERVISOR_CLI_ARRAY_PARSE_H
@@ -24,13 +25,11 @@ int array_parse(struct tensor *ret, const char *text, size_t len, enum dtype dty
 /* Appends the bytes of one number, e.g. "-1.5e3", "nan", "0x1.8p1", "7", "true". It must
  * fit the dtype: integers take no fractions. */
 int array_parse_word(struct wbuf *b, enum dtype dtype, const char *word, struct err *err);
-/* Makes a tensor of that shape from the bytes collected in b, whose number must match. */
-int array_parse_finish(struct tensor *ret, const struct wbuf *b, enum dtype dtype,
-                       const struct shape *shape, struct err *err);
-/* Notes that a row of n elements ends, inside of `depth` brackets. shape: of what was read so
- * far, rank -1: no element yet, a dimension -1: no such row yet. what: "numbers". ERR_ARG: an
- * earlier row has another length. */
-int array_parse_close_row(struct shape *shape, int depth, int64_t n, const char *what,
-                          struct err *err);
+/* Appends one string of any bytes. */
+void array_parse_string(struct wbuf *b, const void *bytes, size_t len);
+/* Makes a tensor of that shape of the elements collected in b, whose number must match, unless rc
+ * is an error; releases b. Returns rc, or the error. */
+int array_parse_finish(struct tensor *ret, struct wbuf *b, enum dtype dtype,
+                       const struct shape *shape, int rc, struct err *err);
 
 #endif

@@ -1,11 +1,9 @@
-/* array_text.h - tensors as text, the way NumPy prints arrays.
+/* array_text.h - tensors as text: lists in brackets, as JSON and Python write them.
  *
- * Arrays have eight digits after the point and lines of at most 75 columns. Of more than
- * 1000 elements, only the first and last three of each dimension are printed. A scalar has
- * as many digits as distinguish it from its neighbours (a large whole number has all).
- * Half precision is printed as float32; complex numbers are not supported.
- *
- * Source   numpy/core/arrayprint.py (1.14 and later), with its default print options
+ * Numbers are the shortest decimals that read back as the same value; of half precision, as the
+ * same float32. Strings are in double quotes, with array_parse.h's escapes. A row stands on its
+ * own line and is broken after 100 columns. Of more than 1000 elements, the first and last three
+ * of each dimension are printed. Complex numbers are not supported.
  */
 #ifndef SUPERVISOR_CLI_ARRAY_TEXT_H
 #define SUPERVISOR_CLI_ARRAY_TEXT_H
@@ -13,7 +11,7 @@
 #include "common/tensor/tensor.h"
 #include "common/wire/cursor.h"
 
-/* Appends str(array), without a newline. */
+/* Appends the text, without a newline. */
 void array_text_put(struct wbuf *b, const struct tensor *t);
 
 /* Element i in row-major order; the dtype must be of the kind in the comment. */

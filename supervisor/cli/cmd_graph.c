@@ -8,7 +8,6 @@
 #include "supervisor/ask/graph_agent.h"
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
-#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
@@ -53,13 +52,11 @@ static int read_feed(const struct graph_view *v, struct keys keys, const char *t
     int rc;
 
     (void)graph_view_tensor(v, name, &dtype);
-    if (!array_parse_has(dtype) && dtype != DT_STRING)
+    if (!array_parse_has(dtype))
         rc = err_set(err, ERR_UNSUPPORTED, "values of %s cannot be fed",
                      dtype_name(dtype));
     else if (value[0] == '@')
         rc = array_file_read(&ret->value, value + 1, dtype, err);
-    else if (dtype == DT_STRING)
-        rc = array_strings_parse(&ret->value, value, strlen(value), err);
     else
         rc = array_parse(&ret->value, value, strlen(value), dtype, err);
     ret->name = name;

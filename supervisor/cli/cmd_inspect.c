@@ -1,5 +1,5 @@
-/* `brood inspect`: prints what tensorflow.python.tools.inspect_checkpoint prints, in the
- * same format. */
+/* `brood inspect`: lists tensors as tensorflow.python.tools.inspect_checkpoint does, and prints
+ * their values (array_text.h). */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"

@@ -3,7 +3,6 @@
 #include "common/wire/cursor.h"
 #include "common/wire/isal.h"
 #include "supervisor/cli/array_file.h"
-#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/tensor_export.h"
 
 #include <inttypes.h>
@@ -41,6 +40,29 @@ static int append(struct archive *a, const void *data, size_t len, struct err *e
 
 /* ---- .npy ---- */
 
+/* The bytes of each element of an array that NumPy has of these strings: at least 1. */
+static size_t strings_width(const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+    size_t width = 1;
+
+    for (int64_t i = 0; i < tensor_elements(t); i++)
+        width = s[i].len_bytes > width ? s[i].len_bytes : width;
+    return width;
+}
+
+static void put_strings(struct wbuf *b, const struct tensor *t)
+{
+    const struct tensor_string *s = t->data;
+    const size_t width = strings_width(t);
+
+    for (int64_t i = 0; i < tensor_elements(t); i++) {
+        wbuf_bytes(b, s[i].bytes, s[i].len_bytes);
+        for (size_t k = s[i].len_bytes; k < width; k++)
+            wbuf_u8(b, 0);
+    }
+}
+
 /* Magic, version 1.0, u16 length, a Python dict, blanks and a line's end: together a
  * multiple of 64. */
 static void put_npy_header(struct wbuf *b, const struct tensor *t)
@@ -49,7 +71,7 @@ static void put_npy_header(struct wbuf *b, const struct tensor *t)
     size_t n, padded;
 
     (void)snprintf(strings, sizeof(strings), "|S%zu",
-                   t->dtype == DT_STRING ? array_strings_width(t) : 0);
+                   t->dtype == DT_STRING ? strings_width(t) : 0);
     n = (size_t)snprintf(dict, sizeof(dict),
                          "{'descr': '%s', 'fortran_order': False, 'shape': (",
                          t->dtype == DT_STRING ? strings : npy_descr(t->dtype));
@@ -138,7 +160,7 @@ static int append_value(struct archive *a, const char *name, const struct tensor
 
     /* one long string among many would make all of them as long */
     if (t->dtype == DT_STRING &&
-        (!mem_mul((size_t)tensor_elements(t), array_strings_width(t), &bytes) ||
+        (!mem_mul((size_t)tensor_elements(t), strings_width(t), &bytes) ||
          bytes > UINT32_MAX)) {
         free(m.name);
         return err_set(err, ERR_LIMIT, "%s: its strings take more than 4 GiB in an .npz",
@@ -146,7 +168,7 @@ static int append_value(struct archive *a, const char *name, const struct tensor
     }
     put_npy_header(&content, t);
     if (t->dtype == DT_STRING)
-        array_strings_put_npy(&content, t);
+        put_strings(&content, t);
     if (tensor_bytes(t) > 0)
         wbuf_bytes(&content, t->data, tensor_bytes(t));
     rc = append_member(a, &m, &content, err);

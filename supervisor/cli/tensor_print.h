@@ -1,6 +1,6 @@
 /* tensor_print.h - finds tensors by the name that a person typed, and prints them on stdout.
  *
- * Text    as tensorflow.python.tools.inspect_checkpoint prints it.
+ * Text    a line as tensorflow.python.tools.inspect_checkpoint prints it; values as array_text.h.
  * JSON    one object per line.
  */
 #ifndef SUPERVISOR_CLI_TENSOR_PRINT_H

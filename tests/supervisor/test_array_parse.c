@@ -1,6 +1,5 @@
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
-#include "supervisor/cli/array_strings.h"
 #include "supervisor/cli/array_text.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
@@ -99,7 +98,6 @@ START_TEST(what_is_no_array_is_refused)
     assert_refused("-1", DT_UINT8, "'-1' is no uint8");
     assert_refused("99999999999999999999", DT_INT64, "is no int64");
     assert_refused("2", DT_BOOL, "is no bool");
-    assert_refused("x", DT_STRING, "cannot be given");
     assert_refused("[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", DT_FLOAT, "dimensions");
 }
 END_TEST
@@ -221,7 +219,7 @@ START_TEST(strings_are_read)
         const struct tensor_string *s;
 
         ck_assert_msg(
-            array_strings_parse(&t, cases[i].text, strlen(cases[i].text), &err) == 0,
+            array_parse(&t, cases[i].text, strlen(cases[i].text), DT_STRING, &err) == 0,
             "%s: %s", cases[i].text, err.msg);
         ck_assert_msg(shape_equal(&t.shape, &cases[i].shape), "%s", cases[i].text);
         s = t.data;
@@ -231,13 +229,45 @@ START_TEST(strings_are_read)
                        memcmp(s->bytes, cases[i].first, s->len_bytes) == 0));
         tensor_free(&t);
     }
-    ck_assert_int_eq(array_strings_parse(&t, "['\\x00a']", 9, &err), 0);
+    ck_assert_int_eq(array_parse(&t, "['\\x00a']", 9, DT_STRING, &err), 0);
     ck_assert_uint_eq(((struct tensor_string *)t.data)->len_bytes, 2);
     ck_assert_mem_eq(((struct tensor_string *)t.data)->bytes, "\0a", 2);
     tensor_free(&t);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        ck_assert_msg(array_strings_parse(&t, bad[i], strlen(bad[i]), &err) == ERR_ARG,
+        ck_assert_msg(array_parse(&t, bad[i], strlen(bad[i]), DT_STRING, &err) == ERR_ARG,
                       "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(printed_tensors_read_back)
+{
+    struct tensor_string s[] = {{(char[]){"it's \\ \n"}, 8},
+                                {(char[]){"\x01\"\0\xff"}, 4}};
+    const struct tensor given[] = {
+        tensor_const_view(DT_DOUBLE, SHAPE(2, 3),
+                          (const double[]){0.1, -2, 1e300, 5e-324, INFINITY, 1.0 / 3}),
+        tensor_const_view(DT_INT8, SHAPE(1, 3), (const int8_t[]){-128, 0, 127}),
+        tensor_const_view(DT_BOOL, SHAPE(2), (const uint8_t[]){1, 0}),
+        tensor_view(DT_STRING, SHAPE(2, 1), s)};
+    struct err err = {0};
+
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        struct wbuf b = {0}, again = {0};
+        struct tensor t = TENSOR_NONE;
+
+        array_text_put(&b, &given[i]);
+        ck_assert_msg(
+            array_parse(&t, (const char *)b.data, b.len, given[i].dtype, &err) == 0, "%s",
+            err.msg);
+        ck_assert(shape_equal(&t.shape, &given[i].shape));
+        array_text_put(&again, &t);
+        ck_assert(again.len == b.len && memcmp(again.data, b.data, b.len) == 0);
+        if (given[i].dtype != DT_STRING)
+            ck_assert_mem_eq(t.data, given[i].data, tensor_bytes(&t));
+        tensor_free(&t);
+        wbuf_done(&b);
+        wbuf_done(&again);
+    }
 }
 END_TEST
 
@@ -252,6 +282,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, npy_files_are_read_and_converted);
     tcase_add_test(tc, text_files_are_read);
     tcase_add_test(tc, strings_are_read);
+    tcase_add_test(tc, printed_tensors_read_back);
     suite_add_tcase(s, tc);
     return s;
 }
