@@ -5,12 +5,12 @@
 #include "common/io/signal_process.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
+#include "supervisor/proc/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,42 +32,6 @@ struct running {
     struct wbuf output;
 };
 
-/* errno, or 0. No signal is blocked or ignored in the program. */
-static int spawn(pid_t *ret, const char *const *argv, int output)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    int rc;
-
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    if ((rc = posix_spawn_file_actions_init(&files)) != 0)
-        return rc;
-    if ((rc = posix_spawnattr_init(&attr)) != 0) {
-        (void)posix_spawn_file_actions_destroy(&files);
-        return rc;
-    }
-    (void)posix_spawnattr_setsigmask(&attr, &none);
-    (void)posix_spawnattr_setsigdefault(&attr, &all);
-    (void)posix_spawnattr_setpgroup(&attr, 0);
-    rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                             POSIX_SPAWN_SETPGROUP);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY,
-                                              0);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
-    if (rc == 0)
-        rc = posix_spawnp(ret, argv[0], &files, &attr, (char *const *)(uintptr_t)argv,
-                          environ); /* reads them only */
-    (void)posix_spawnattr_destroy(&attr);
-    (void)posix_spawn_file_actions_destroy(&files);
-    return rc;
-}
-
 /* Reads what is there; not all of it if the program writes as fast as this reads. */
 static void take(struct running *r)
 {
@@ -88,12 +52,18 @@ static void take(struct running *r)
 static int start(struct running *ret, struct asked_command *c)
 {
     int ends[2], rc;
+    struct child_spec spec = {.kind = CHILD_OF_GROUP,
+                              .file = c->argv[0],
+                              .args = (char *const *)(uintptr_t)c->argv, /* read only */
+                              .env = environ};
 
     *ret = (struct running){.of = c};
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_errno(&c->err, "pipe");
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    rc = spawn(&ret->pid, c->argv, ends[1]);
+    spec.fds = (const int[]){-1, ends[1], ends[1]};
+    spec.n_fds = 3;
+    rc = child_spawn(&ret->pid, &spec);
     (void)close(ends[1]);
     ret->fd = ends[0];
     if (rc == 0)

@@ -6,6 +6,7 @@
 #include "common/log/log.h"
 #include "common/msg/protocol.h"
 #include "common/numerics/cpu_kernels.h"
+#include "supervisor/proc/child.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/program.h"
 
@@ -87,8 +88,6 @@ static void proc_close(struct proc *p)
     if (p->has_watch)
         uv_close((uv_handle_t *)&p->watch, on_handle_closed);
     close_fd(&p->pidfd);
-    if (p->has_process)
-        uv_close((uv_handle_t *)&p->process, on_handle_closed);
     uv_close((uv_handle_t *)&p->timer, on_handle_closed);
     if (p->has_chan)
         chan_close(&p->chan, on_chan_closed);
@@ -116,11 +115,6 @@ static void take_exit(struct proc *p, int64_t status, int signum)
     (void)uv_timer_start(&p->timer, on_drained, PROC_DRAIN_MS, 0);
     p->cb->on_exited(p);
     proc_close_if_drained(p);
-}
-
-static void on_process_exit(uv_process_t *process, int64_t status, int signum)
-{
-    take_exit(process->data, status, signum);
 }
 
 static void on_lingering(uv_timer_t *timer)
@@ -164,12 +158,6 @@ static void on_capture_end(struct capture *c)
 
     p->capture_eof = 1;
     proc_close_if_drained(p);
-}
-
-static uv_stdio_container_t inherit(int fd)
-{
-    return (uv_stdio_container_t){.flags = fd < 0 ? UV_IGNORE : UV_INHERIT_FD,
-                                  .data.fd = fd};
 }
 
 /* Environment variables that a process inherits: the mark of its run, the choice of
@@ -231,56 +219,105 @@ static int make_arguments(const char *ret[PROC_MAX_COMMAND + 8],
     return 0;
 }
 
+static void look_for_exit(struct proc *p);
+
+static void on_look_again(uv_timer_t *timer)
+{
+    look_for_exit(timer->data);
+}
+
+static void on_pidfd(uv_poll_t *watch, int status, int events)
+{
+    look_for_exit(watch->data);
+}
+
+/* Until the process that forked it has ended, this one is not its parent. */
+static void look_for_exit(struct proc *p)
+{
+    siginfo_t info = {0};
+
+    (void)uv_poll_stop(&p->watch);
+    p->is_looking = waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0;
+    if (p->is_looking)
+        (void)uv_timer_start(&p->timer, on_look_again, ADOPTION_MS, 0);
+    else if (info.si_pid == 0) /* it runs */
+        CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
+    else if (info.si_code == CLD_EXITED)
+        take_exit(p, info.si_status, 0);
+    else
+        take_exit(p, 0, info.si_status);
+}
+
+/* It is a child, or will soon be one. */
+static int watch_process(struct proc *p, uv_loop_t *loop, pid_t pid, struct err *err)
+{
+    int rc;
+
+    p->pidfd = pidfd_open(pid, 0);
+    if (p->pidfd < 0)
+        return err_errno(err, "pidfd_open");
+    rc = uv_poll_init(loop, &p->watch, p->pidfd);
+    if (rc < 0) {
+        close_fd(&p->pidfd);
+        return err_set(err, rc, "watching a process: %s", uv_strerror(rc));
+    }
+    p->watch.data = p;
+    p->has_watch = 1;
+    p->open_parts++;
+    p->pid = pid;
+    p->exited = 0;
+    LIST_INSERT_HEAD(&running, p, entry);
+    CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
+    return 0;
+}
+
 static int proc_start(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
                       const struct proc_pipes *pipes, struct err *err)
 {
-    /* libuv opens /dev/null for an ignored descriptor below 3. */
-    uv_stdio_container_t fds[AGENT_FD_COUNT] = {
-        [0] = inherit(-1),
-        [1] = inherit(pipes->text[1]),
-        [2] = inherit(pipes->text[1]),
-        [AGENT_FD_IN] = inherit(pipes->in[0]),
-        [AGENT_FD_OUT] = inherit(pipes->out[1]),
-        [AGENT_FD_BLOCK] = inherit(spec->block_fd),
-        [AGENT_FD_LOG] = inherit(spec->log_fd),
-        [AGENT_FD_SHARED] = inherit(spec->shared_fd),
+    const int fds[AGENT_FD_COUNT] = {
+        [0] = -1,
+        [1] = pipes->text[1],
+        [2] = pipes->text[1],
+        [AGENT_FD_IN] = pipes->in[0],
+        [AGENT_FD_OUT] = pipes->out[1],
+        [AGENT_FD_BLOCK] = spec->block_fd,
+        [AGENT_FD_LOG] = spec->log_fd,
+        [AGENT_FD_SHARED] = spec->shared_fd,
     };
     const int is_agent = spec->command == NULL;
-    const int n_fds = is_agent ? AGENT_FD_COUNT : AGENT_FD_OUT + 1;
     char exe[64], parent[32], keep[8];
     const char *args[PROC_MAX_COMMAND + 8];
     char *env[N_PASSED + 3];
-    uv_process_options_t options = {.file = exe,
-                                    .args = (char **)(uintptr_t)args, /* read only */
-                                    .env = env,
-                                    .cwd = spec->directory,
-                                    .exit_cb = on_process_exit,
-                                    .flags = UV_PROCESS_DETACHED,
-                                    .stdio = fds,
-                                    .stdio_count = n_fds};
+    const struct child_spec child = {
+        .kind = CHILD_OF_SESSION,
+        .file = exe,
+        .args = (char *const *)(uintptr_t)args, /* read only */
+        .env = env,
+        .directory = spec->directory,
+        .fds = fds,
+        .n_fds = is_agent ? AGENT_FD_COUNT : AGENT_FD_OUT + 1};
+    pid_t pid;
     int rc;
 
     CHECK(spec->exe_fd >= AGENT_FD_COUNT);
     (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->exe_fd);
     (void)snprintf(parent, sizeof(parent), "%d", (int)getpid());
-    (void)snprintf(keep, sizeof(keep), "%d", n_fds);
+    (void)snprintf(keep, sizeof(keep), "%zu", child.n_fds);
     make_environment(env, is_agent);
     if ((rc = make_arguments(args, spec, parent, keep, err)) < 0)
         return rc;
-    p->has_process = 1;
-    p->open_parts++;
-    rc = uv_spawn(loop, &p->process, &options);
-    p->process.data = p;
-    if (rc < 0 && spec->directory != NULL && access(spec->directory, X_OK) < 0)
+    rc = child_spawn(&pid, &child);
+    if (rc != 0 && spec->directory != NULL && access(spec->directory, X_OK) < 0)
         return err_errno(err, "starting process %s: its folder %s", spec->name,
                          spec->directory);
-    if (rc < 0)
-        return err_set(err, rc, "starting process %s: %s", spec->name, uv_strerror(rc));
-    p->pid = p->process.pid;
-    p->exited = 0;
-    LIST_INSERT_HEAD(&running, p, entry);
-    p->pidfd = pidfd_open(p->pid, 0);
-    return p->pidfd < 0 ? err_errno(err, "pidfd_open") : 0;
+    if (rc != 0)
+        return err_set(err, -rc, "starting process %s: %s", spec->name, uv_strerror(-rc));
+    rc = watch_process(p, loop, pid, err);
+    if (rc < 0) { /* nobody would see its end */
+        (void)signal_group(pid, SIGKILL);
+        (void)waitpid(pid, NULL, 0);
+    }
+    return rc;
 }
 
 static int proc_open_streams(struct proc *p, uv_loop_t *loop, struct proc_pipes *pipes,
@@ -378,56 +415,10 @@ void proc_forget(struct proc *p)
         proc_close(p);
 }
 
-static void look_for_exit(struct proc *p);
-
-static void on_look_again(uv_timer_t *timer)
-{
-    look_for_exit(timer->data);
-}
-
-static void on_pidfd(uv_poll_t *watch, int status, int events)
-{
-    look_for_exit(watch->data);
-}
-
-/* Until the process that forked it has ended, this one is not its parent. */
-static void look_for_exit(struct proc *p)
-{
-    siginfo_t info = {0};
-
-    (void)uv_poll_stop(&p->watch);
-    p->is_looking = waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG) < 0;
-    if (p->is_looking)
-        (void)uv_timer_start(&p->timer, on_look_again, ADOPTION_MS, 0);
-    else if (info.si_pid == 0) /* it runs */
-        CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
-    else if (info.si_code == CLD_EXITED)
-        take_exit(p, info.si_status, 0);
-    else
-        take_exit(p, 0, info.si_status);
-}
-
 int proc_adopt(struct proc *p, uv_loop_t *loop, pid_t pid, struct err *err)
 {
-    int rc;
-
     close_ends(p);
-    p->pidfd = pidfd_open(pid, 0);
-    if (p->pidfd < 0)
-        return err_errno(err, "pidfd_open");
-    rc = uv_poll_init(loop, &p->watch, p->pidfd);
-    if (rc < 0) {
-        close_fd(&p->pidfd);
-        return err_set(err, rc, "watching a process: %s", uv_strerror(rc));
-    }
-    p->watch.data = p;
-    p->has_watch = 1;
-    p->open_parts++;
-    p->pid = pid;
-    p->exited = 0;
-    LIST_INSERT_HEAD(&running, p, entry);
-    CHECK(uv_poll_start(&p->watch, UV_READABLE, on_pidfd) == 0);
-    return 0;
+    return watch_process(p, loop, pid, err);
 }
 
 int proc_spawn_expected(struct proc *p, uv_loop_t *loop, const struct proc_spec *spec,
@@ -452,12 +443,8 @@ int proc_signal(struct proc *p, int signum)
 
 void proc_kill(struct proc *p)
 {
-    /* A process without a pidfd was started just now and has not been reaped. */
-    const int is_running =
-        p->pidfd >= 0 ? proc_signal(p, SIGKILL) == 0 : p->pid > 0 && !p->exited;
-
-    /* Only this thread calls waitpid: until it does, no other group has that number. */
-    if (is_running)
+    /* Only this thread waits for it: until it does, no other group has that number. */
+    if (proc_signal(p, SIGKILL) == 0)
         (void)signal_group(p->pid, SIGKILL);
 }
 

@@ -68,13 +68,12 @@ struct proc {
 
     const struct proc_callbacks *cb; /* private from here on */
     struct capture *capture;
-    uv_process_t process;
-    uv_poll_t watch; /* of pidfd, for an adopted process */
+    uv_poll_t watch; /* of pidfd */
     uv_timer_t timer;
     int pidfd;
     int ends[3];    /* of the process that is expected: see proc_expect; -1 */
-    int open_parts; /* number of open ones of timer, process, chan, capture */
-    int has_process, has_watch, has_chan, has_capture;
+    int open_parts; /* number of open ones of timer, watch, chan, capture */
+    int has_watch, has_chan, has_capture;
     int chan_eof, capture_eof;
     int is_looking; /* an adopted process has ended, and is no child yet: the timer looks */
     int closing;

@@ -3,11 +3,11 @@
 #include "common/io/signal_process.h"
 #include "common/mem/words.h"
 #include "common/text/scan.h"
+#include "supervisor/proc/child.h"
 #include "supervisor/proc/keeper.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,42 +58,16 @@ static void put_environment(struct words *env, const struct program_spec *spec)
         words_add(env, spec->variables[i], NULL);
 }
 
-/* errno, or 0. */
-static int spawn(pid_t *ret, const struct program_spec *spec, char **args, char **env)
-{
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attr;
-    char exe[64];
-    int rc;
-
-    (void)snprintf(exe, sizeof(exe), "/proc/self/fd/%d", spec->agent_exe_fd);
-    if ((rc = posix_spawn_file_actions_init(&files)) != 0)
-        return rc;
-    if ((rc = posix_spawnattr_init(&attr)) != 0) {
-        (void)posix_spawn_file_actions_destroy(&files);
-        return rc;
-    }
-    /* From its first moment on it has a group of its own, which can be killed. */
-    rc = posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&files, spec->input_fd, STDIN_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&files, spec->output_fd, STDOUT_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(&files, spec->output_fd, STDERR_FILENO);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_addchdir_np(&files, spec->directory);
-    if (rc == 0)
-        rc = posix_spawn(ret, exe, &files, &attr, args, env);
-    (void)posix_spawnattr_destroy(&attr);
-    (void)posix_spawn_file_actions_destroy(&files);
-    return rc;
-}
-
 int program_start(struct program *p, const struct program_spec *spec, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     struct words args = {.arena = &arena}, env = {.arena = &arena};
+    struct child_spec child = {
+        .kind = CHILD_OF_SESSION,
+        .file = arena_printf(&arena, "/proc/self/fd/%d", spec->agent_exe_fd),
+        .directory = spec->directory,
+        .fds = (const int[]){spec->input_fd, spec->output_fd, spec->output_fd},
+        .n_fds = 3};
     int rc;
 
     words_add(&args, "brood-agent", "launch", arena_printf(&arena, "%d", (int)getpid()),
@@ -102,7 +76,9 @@ int program_start(struct program *p, const struct program_spec *spec, struct err
         words_add(&args, spec->words[i], NULL);
     put_environment(&env, spec);
     *p = (struct program){0};
-    rc = spawn(&p->pid, spec, words_argv(&args), words_argv(&env));
+    child.args = words_argv(&args);
+    child.env = words_argv(&env);
+    rc = child_spawn(&p->pid, &child);
     arena_done(&arena);
     if (rc != 0) {
         p->pid = 0;
