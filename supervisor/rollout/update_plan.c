@@ -86,7 +86,8 @@ static int check_central(const struct planning *p)
                 p->err, ERR_CONFIG,
                 ERR_AT(.agent = p->names[p->groups->group[s->group].first]),
                 "%s and %s both need the central process for their updates, which only "
-                "one group of agents can have: expected equal settings",
+                "one group of agents can have: expected equal settings, and share: none "
+                "where a team is one agent",
                 p->names[p->groups->group[first->group].first],
                 p->names[p->groups->group[s->group].first]);
         if (s->central && first == NULL)

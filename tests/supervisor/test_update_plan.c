@@ -238,7 +238,9 @@ START_TEST(what_does_not_fit_is_refused)
     prepare(&p, TAG "defaults: {algorithm: qmix}\n"
                     "agents: {agent_0: {experience: {update_every: 7}}}\n");
     refuse(&p, "adversary_0 and agent_0 both need the central process for their updates, "
-               "which only one group of agents can have: expected equal settings");
+               "which only one group of agents can have: expected equal settings, and "
+               "share: none "
+               "where a team is one agent");
 }
 END_TEST
 
