@@ -1,5 +1,6 @@
 /* Gathering a batch from the experience log: 1024 random rows of simple_spread's columns,
- * column by column as a learn stage does, against one plain copy of the same rows. */
+ * column by column as a learn stage does, against one plain copy of the same rows; then with
+ * observations that are stacks of four, of which the log has each once. */
 #include "common/err/check.h"
 #include "common/rng/rng.h"
 #include "common/store/store_view.h"
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { B = 1024, A = 3, O = 18, U = 5, N_ROWS = 400000, N_BATCHES = 400 };
+enum { B = 1024, A = 3, O = 18, U = 5, N_ROWS = 400000, N_BATCHES = 400, COPIES = 32 };
 
 static double now_us(void)
 {
@@ -30,7 +31,8 @@ static void add(struct store_layout *l, int agent, const char *what, uint32_t el
     CHECK(store_layout_add(l, name, DT_FLOAT, elements, NULL) >= 0);
 }
 
-static struct store_layout make_layout(void)
+/* stack: observations that are seen at once; 1: no stacks. */
+static struct store_layout make_layout(uint32_t stack)
 {
     struct store_layout l = {0};
 
@@ -44,6 +46,9 @@ static struct store_layout make_layout(void)
     }
     CHECK(store_layout_add(&l, "truncated", DT_FLOAT, 1, NULL) >= 0);
     CHECK(store_layout_add(&l, "first", DT_FLOAT, 1, NULL) >= 0);
+    for (uint32_t c = 0; stack > 1 && c < l.n_columns; c++)
+        if (l.columns[c].elements == O)
+            store_layout_stack(&l, (int)c, stack, COPIES, O);
     return l;
 }
 
@@ -73,8 +78,10 @@ static void gather_columns(const struct store_view *v, const uint64_t *rows, flo
     const struct store_layout *l = store_view_layout(v);
 
     for (uint32_t c = 0; c < l->n_columns; c++) {
-        store_view_gather(v, (int)c, rows, B, dst, l->columns[c].elements);
-        dst += (size_t)B * l->columns[c].elements;
+        const size_t width = store_column_width(&l->columns[c]);
+
+        store_view_gather(v, (int)c, rows, B, dst, width);
+        dst += B * width;
     }
 }
 
@@ -85,12 +92,13 @@ static void copy_rows(const uint8_t *log, size_t row_bytes, const uint64_t *rows
         memcpy(dst + i * row_bytes, log + rows[i] * row_bytes, row_bytes);
 }
 
-int main(void)
+/* Microseconds of a batch, and of a plain copy of its rows. */
+static double measure(uint32_t stack, double *ret_copy_us)
 {
-    struct store_layout l = make_layout();
+    struct store_layout l = make_layout(stack);
     struct store_view *v = make_log(&l);
     uint8_t *plain = calloc(N_ROWS, l.row_bytes);
-    float *dst = malloc(B * l.row_bytes);
+    float *dst = malloc(B * l.row_bytes * stack);
     uint64_t rows[B];
     double gather_us[N_BATCHES], copy_us[N_BATCHES];
 
@@ -109,15 +117,23 @@ int main(void)
         copy_rows(plain, l.row_bytes, rows, (uint8_t *)dst);
         copy_us[i < 0 ? 0 : i] = now_us() - start;
     }
-    (void)printf(
-        "{\"rows\": %d, \"row_bytes\": %llu, \"columns\": %u, \"gather_us\": %.1f, "
-        "\"copy_us\": %.1f, \"ratio\": %.2f}\n",
-        B, (unsigned long long)l.row_bytes, l.n_columns, median(gather_us, N_BATCHES),
-        median(copy_us, N_BATCHES),
-        median(gather_us, N_BATCHES) / median(copy_us, N_BATCHES));
     store_view_close(v);
     store_layout_done(&l);
     free(plain);
     free(dst);
+    *ret_copy_us = median(copy_us, N_BATCHES);
+    return median(gather_us, N_BATCHES);
+}
+
+int main(void)
+{
+    double copy_us, copy_again_us;
+    const double gather_us = measure(1, &copy_us),
+                 stacked_us = measure(4, &copy_again_us);
+
+    (void)printf(
+        "{\"rows\": %d, \"gather_us\": %.1f, \"copy_us\": %.1f, \"ratio\": %.2f, "
+        "\"stacked_us\": %.1f, \"stacked_to_gather\": %.2f}\n",
+        B, gather_us, copy_us, gather_us / copy_us, stacked_us, stacked_us / gather_us);
     return 0;
 }
