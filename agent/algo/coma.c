@@ -180,7 +180,8 @@ static const struct stage_of shared[] = {
     {"prepare", on_policy_prepare, .writes = 1, .reads = {"propose/action"}},
     ON_POLICY_SHARED_STAGES};
 static const struct kit_plan alone_plan = {alone, 2, .rows = ROWS_WINDOW},
-                             shared_plan = {shared, 7, .rows = ROWS_WINDOW};
+                             shared_plan = {shared, 2 + ON_POLICY_N_SHARED_STAGES,
+                                            .rows = ROWS_WINDOW};
 
 /* ---- building ---- */
 

@@ -39,10 +39,14 @@ static void list_declared(struct kit *k)
 {
     for (size_t i = 0; i < k->plan->n_stages; i++) {
         const struct stage_of *row = &k->plan->stages[i];
-        struct stage *s = add_stage(k, (struct stage){.name = row->name,
-                                                      .runner = row->runner,
-                                                      .writes = row->writes});
+        struct stage *s;
 
+        if (row->is_needed != NULL && !row->is_needed(k->settings))
+            continue;
+        k->row_of[k->n_played] = row;
+        s = add_stage(k, (struct stage){.name = row->name,
+                                        .runner = row->runner,
+                                        .writes = row->writes});
         add_reads(s, row->reads);
         if (row->repeats_from > 0) {
             s->repeat_from -= row->repeats_from;
@@ -859,7 +863,7 @@ int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
 {
     struct kit *k = kit_of(a);
     const size_t i = (size_t)(args->stage - k->stages);
-    const struct stage_of *row = i < k->plan->n_stages ? &k->plan->stages[i] : NULL;
+    const struct stage_of *row = k->row_of[i];
     const int without_rows =
         row != NULL ? row->without_rows : k->share != NULL && args->stage->writes;
     struct batch b = {.kit = k, .session = s, .args = args, .ret = ret, .err = err};

@@ -40,7 +40,7 @@ struct batch;
 enum {
     KIT_MAX_LIVES = 12,
     KIT_MAX_STEPS = SHARE_MAX_PARTS, /* in one run */
-    KIT_MAX_STAGES = 8,
+    KIT_MAX_STAGES = 10,
     KIT_MAX_READS = 4
 };
 
@@ -74,6 +74,8 @@ struct stage_of {
     /* The stages from so many places before it to this one are played kit.repeats times; 0:
      * this one is played once. */
     int repeats_from;
+    /* Whether these settings need the stage; NULL: it is always played. */
+    int (*is_needed)(const struct algorithm_settings *settings);
 };
 
 /* One run of the session that makes `n` steps from the values before it, where the kit lists the
@@ -132,7 +134,8 @@ struct kit {
 
     int64_t repeats;
     struct stage stages[KIT_MAX_STAGES];
-    size_t n_played;                 /* of `stages` */
+    const struct stage_of *row_of[KIT_MAX_STAGES]; /* NULL: it is one of the updates' */
+    size_t n_played;                               /* of `stages` */
     size_t played_in[KIT_MAX_STEPS]; /* of each update: its stage, where it is alone */
     struct err failure;              /* of building; code 0: none */
     struct feeds feeds;

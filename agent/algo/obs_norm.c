@@ -3,6 +3,7 @@
 #include "agent/graph/arithmetic.h"
 
 #include <math.h>
+#include <string.h>
 
 #define EPSILON 1e-8
 #define LIMIT   10.0
@@ -60,29 +61,39 @@ static void join(double before, double *mean, double *squares, double n, double 
     *squares += rows_squares + apart * apart * before * n / all;
 }
 
-static void count_column(double before, double *mean, double *squares, const float *x,
-                         int64_t n, int64_t stride, const float *weight)
+static void summarize_column(double rows, const float *x, int64_t n, int64_t stride,
+                             const float *weight, double *ret_mean, double *ret_squares)
 {
-    double rows = 0, sum = 0, distance = 0;
+    double sum = 0, distance = 0;
 
-    for (int64_t i = 0; i < n; i++) {
-        rows += weight[i] != 0;
+    for (int64_t i = 0; i < n; i++)
         sum += weight[i] != 0 ? (double)x[i * stride] : 0;
-    }
-    if (rows == 0)
-        return;
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)x[i * stride] - sum / rows;
 
         distance += weight[i] != 0 ? d * d : 0;
     }
-    join(before, mean, squares, rows, sum / rows, distance);
+    *ret_mean = sum / rows;
+    *ret_squares = distance;
 }
 
-int obs_norm_count(const struct obs_norm *o, struct session *s, const float *rows,
-                   int64_t n, int64_t stride, const float *weight, struct err *err)
+void obs_norm_summarize(const struct obs_norm *o, const float *rows, int64_t n,
+                        int64_t stride, const float *weight, double *ret)
+{
+    double *means = ret + 1, *squares = means + o->columns;
+
+    memset(ret, 0, (size_t)(1 + 2 * o->columns) * sizeof(*ret));
+    for (int64_t i = 0; i < n; i++)
+        ret[0] += weight[i] != 0;
+    for (int64_t k = 0; ret[0] > 0 && k < o->columns; k++)
+        summarize_column(ret[0], rows + k, n, stride, weight, &means[k], &squares[k]);
+}
+
+int obs_norm_count(const struct obs_norm *o, struct session *s, const double *summary,
+                   struct err *err)
 {
     const int64_t columns = o->columns;
+    const double *rows_means = summary + 1, *rows_squares = rows_means + columns;
     struct tensor statistics, mean, scale;
     double *count, *means, *squares;
     float *to_mean, *to_scale;
@@ -90,7 +101,7 @@ int obs_norm_count(const struct obs_norm *o, struct session *s, const float *row
 
     if ((rc = session_variable(s, o->statistics, &statistics, err)) < 0 ||
         (rc = session_variable(s, o->mean, &mean, err)) < 0 ||
-        (rc = session_variable(s, o->scale, &scale, err)) < 0)
+        (rc = session_variable(s, o->scale, &scale, err)) < 0 || summary[0] == 0)
         return rc;
     count = statistics.data;
     means = count + 1;
@@ -98,10 +109,9 @@ int obs_norm_count(const struct obs_norm *o, struct session *s, const float *row
     to_mean = mean.data;
     to_scale = scale.data;
     for (int64_t k = 0; k < columns; k++)
-        count_column(*count, &means[k], &squares[k], rows + k, n, stride, weight);
-    for (int64_t i = 0; i < n; i++)
-        *count += weight[i] != 0;
-    for (int64_t k = 0; *count > 0 && k < columns; k++) {
+        join(*count, &means[k], &squares[k], summary[0], rows_means[k], rows_squares[k]);
+    *count += summary[0];
+    for (int64_t k = 0; k < columns; k++) {
         to_mean[k] = (float)means[k];
         to_scale[k] = (float)(1 / sqrt(squares[k] / *count + EPSILON));
     }

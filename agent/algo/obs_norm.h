@@ -6,7 +6,10 @@
  *
  * Counted  every row of a window in which the agent is alive, once, after the update that learns
  *          from it: so a window is learnt with the statistics that it was played with. Rows are
- *          counted as they are stored. Before the first update x~ = x, clipped.
+ *          counted as they are stored. Before the first update x~ = x, clipped. Agents that share
+ *          parameters, and their ps, have the same statistics, of the rows of all of them, each
+ *          column with that of the others in its place: one after the other, each counts what all
+ *          have summarised.
  * State    `<scope>/observation_norm/statistics` (1 + 2 S) of doubles: the number of rows, then
  *          mean and summed squared distance from it of each column; `mean` and `scale` (S) of
  *          floats, which the graph uses. Saved with the other variables, not trained.
@@ -32,8 +35,12 @@ struct obs_norm obs_norm_new(struct graph *g, int64_t columns);
 /* x (B, n + rest), the first n of the columns, n at most S, normalised, the others as they are. */
 struct output obs_norm_apply(const struct obs_norm *o, struct graph *g, struct output x,
                              int64_t n);
-/* Counts n rows (n, S), `stride` floats apart, whose weight is not 0. */
-int obs_norm_count(const struct obs_norm *o, struct session *s, const float *rows,
-                   int64_t n, int64_t stride, const float *weight, struct err *err);
+/* Summarises n rows (n, S), `stride` floats apart, whose weight is not 0, as the statistics have
+ * it: ret (1 + 2 S). */
+void obs_norm_summarize(const struct obs_norm *o, const float *rows, int64_t n,
+                        int64_t stride, const float *weight, double *ret);
+/* Counts rows that were summarised. */
+int obs_norm_count(const struct obs_norm *o, struct session *s, const double *summary,
+                   struct err *err);
 
 #endif

@@ -21,15 +21,6 @@ static int check_share(const struct algo_args *args, int keeps, struct err *err)
             err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
             "popart changes weights that a ps has; expected running or none "
             "where parameters are shared");
-    if (args->share != NULL && args->settings->normalize_observations)
-        return err_set_at(err, ERR_CONFIG,
-                          ERR_AT(.key = "settings.normalize_observations"),
-                          "each agent has statistics of its own; expected none, or "
-                          "share: none");
-    if (args->share != NULL && args->settings->target_kl > 0)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.target_kl"),
-                          "agents that share parameters make all passes together; "
-                          "expected none, or share: none");
     if (keeps && args->window_rows < 1)
         return err_set(err, ERR_ARG, "the size of a window of rows is not known");
     return 0;
@@ -164,6 +155,7 @@ int on_policy_init(struct on_policy *p, const struct algo_args *args,
 void on_policy_done(struct on_policy *p)
 {
     free(p->seen);
+    free(p->seen_now);
     free(p->order);
     free(p->ends);
     free(p->place);
@@ -345,6 +337,21 @@ static void make_kept(struct on_policy *p)
                            &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
 }
 
+static void make_passes(struct on_policy *p)
+{
+    const struct initializer zeros = zeros_initializer();
+
+    p->passes = get_variable(p->kit.graph, "passes", DT_DOUBLE, &SHAPE(ON_POLICY_PASS),
+                             &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+}
+
+/* The variables, and room for what each window adds to them. */
+static void make_obs_norm(struct on_policy *p)
+{
+    p->obs_norm = obs_norm_new(p->kit.graph, p->seen_obs);
+    p->seen_now = xcalloc((size_t)(1 + 2 * p->seen_obs), sizeof(*p->seen_now));
+}
+
 int on_policy_build_graph(struct on_policy *p, struct err *err)
 {
     struct kit *k = &p->kit;
@@ -358,7 +365,7 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
     make_placeholders(p);
     make_lives(p);
     if (k->settings->normalize_observations)
-        p->obs_norm = obs_norm_new(g, p->seen_obs);
+        make_obs_norm(p);
     p->policy.norm = &p->obs_norm;
     sampled_policy_make(&p->policy);
     if (kit_learns(k))
@@ -366,6 +373,8 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
     kit_scale_rewards(k);
     if (kit_learns(k) && p->keeps)
         make_kept(p);
+    if (k->share != NULL)
+        make_passes(p);
     p->values = critic_network_of(p, "v_func");
     p->value = value_of(p, p->values, "value");
     p->norm.value = last_layer(p);
@@ -416,6 +425,53 @@ struct reported {
     size_t n;
     double kl, clipped; /* means over the rows; of the actor only */
 };
+
+/* What the group knows of its passes; NULL: nothing is shared, or the batch has failed. */
+static double *passes_of(struct on_policy *p, struct batch *b)
+{
+    struct tensor t;
+    int rc = b->rc;
+
+    if (p->passes == NULL || rc < 0)
+        return NULL;
+    rc = session_variable(b->session, p->passes, &t, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    return rc < 0 ? NULL : t.data;
+}
+
+/* Whether this step comes after the last pass of its update. */
+static int have_ended(struct on_policy *p, struct batch *b)
+{
+    const double *passes = passes_of(p, b);
+
+    return passes == NULL || (b->args->repeat > 0 && passes[PASS_ENDED] != 0);
+}
+
+/* A step of the group has been made: adds what all of them have measured. */
+static void count_step(struct on_policy *p, struct batch *b)
+{
+    const struct algorithm_settings *set = p->kit.settings;
+    const uint64_t m = (uint64_t)set->minibatches;
+    double *passes = passes_of(p, b), kl = 0;
+    const int rc = passes != NULL && set->target_kl > 0
+                       ? share_measured(p->kit.share, b->args, &kl, b->err)
+                       : b->rc;
+
+    if (rc < 0)
+        batch_fail(b, rc);
+    if (b->rc < 0)
+        return;
+    if (b->args->repeat == 0)
+        memset(passes, 0, ON_POLICY_PASS * sizeof(*passes));
+    passes[PASS_KL] += kl;
+    if ((b->args->repeat + 1) % m != 0)
+        return;
+    passes[PASS_COUNT]++;
+    passes[PASS_ENDED] =
+        set->target_kl > 0 && !(passes[PASS_KL] / (double)m <= set->target_kl);
+    passes[PASS_KL] = 0;
+}
 
 /* Draws the order of the window's chunks in an epoch, when the epoch's first step comes
  * here; its other steps use the same one. */
@@ -689,12 +745,20 @@ static void gradients(struct algo *a, struct batch *b, int for_actor)
     struct on_policy *p = on_policy_of(a);
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
     struct reported one = {0};
+    int rc;
 
-    if (b->rc == 0)
-        learn_minibatch(
-            p, b, &kept,
-            choose_rows(p, b, (int64_t)b->args->repeat, for_actor, !for_actor), &one);
+    if (have_ended(p, b))
+        return;
+    learn_minibatch(p, b, &kept,
+                    choose_rows(p, b, (int64_t)b->args->repeat, for_actor, !for_actor),
+                    &one);
     report_steps(b, &one, 1, for_actor);
+    if (b->rc < 0 || !for_actor || p->kit.settings->target_kl == 0)
+        return;
+    rc = share_measure(p->kit.share, b->args, one.kl * (double)p->kit.divisor,
+                       (double)p->kit.divisor, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
 }
 
 void on_policy_actor(struct algo *a, struct batch *b)
@@ -710,16 +774,30 @@ void on_policy_critic(struct algo *a, struct batch *b)
 /* ps: one step of both optimisers down the group's mean losses. */
 void on_policy_apply(struct algo *a, struct batch *b)
 {
+    struct on_policy *p = on_policy_of(a);
+
+    if (have_ended(p, b))
+        return;
     batch_step(b, ON_POLICY_ACTOR, ON_POLICY_STEPS);
+    count_step(p, b);
 }
 
 void on_policy_assign(struct algo *a, struct batch *b)
 {
     struct on_policy *p = on_policy_of(a);
 
-    batch_assign(b, ON_POLICY_ACTOR, ON_POLICY_STEPS);
-    if (b->args->repeat + 1 == (uint64_t)p->kit.repeats)
-        on_policy_move_target(p, b);
+    const double *passes;
+
+    if (!have_ended(p, b)) {
+        batch_assign(b, ON_POLICY_ACTOR, ON_POLICY_STEPS);
+        count_step(p, b);
+    }
+    if (b->args->repeat + 1 < (uint64_t)p->kit.repeats)
+        return;
+    passes = passes_of(p, b);
+    if (passes != NULL && p->kit.settings->target_kl > 0)
+        batch_show(b, "epochs", passes[PASS_COUNT]);
+    on_policy_move_target(p, b);
 }
 
 /* ---- D ---- */
@@ -730,46 +808,87 @@ void on_policy_move_target(struct on_policy *p, struct batch *b)
         batch_move_targets(b);
 }
 
-void on_policy_count_observations(struct on_policy *p, struct batch *b)
+/* Summarises the observations of the window in p->seen_now. */
+static void summarize_observations(struct on_policy *p, struct batch *b)
 {
     const float *rows, *alive;
-    int rc;
 
-    if (p->obs_norm.statistics == NULL)
-        return;
     on_policy_select_all(b);
     rows = batch_take(b, p->now);
     alive = batch_take(b, p->kit.alive);
-    rc = b->rc == 0 ? obs_norm_count(&p->obs_norm, b->session, rows, b->n,
-                                     matrix_width(p->now), alive, b->err)
-                    : b->rc;
+    if (b->rc == 0)
+        obs_norm_summarize(&p->obs_norm, rows, b->n, matrix_width(p->now), alive,
+                           p->seen_now);
+}
+
+static void count_summary(struct on_policy *p, struct batch *b)
+{
+    const int rc = b->rc == 0
+                       ? obs_norm_count(&p->obs_norm, b->session, p->seen_now, b->err)
+                       : b->rc;
+
     if (rc < 0)
         batch_fail(b, rc);
 }
 
+void on_policy_count_observations(struct on_policy *p, struct batch *b)
+{
+    if (p->obs_norm.statistics == NULL)
+        return;
+    summarize_observations(p, b);
+    count_summary(p, b);
+}
+
 /* ---- the other stages ---- */
 
-/* Adds up the sums of all members, in the group's order. */
-static int sum_of_group(const struct on_policy *p, const struct batch *b,
-                        double ret[ON_POLICY_SUMS])
+/* Copies n doubles that member i of the group has sent. */
+static void read_member(const struct on_policy *p, struct batch *b, size_t i,
+                        const char *output, double *ret, int64_t n)
 {
-    const struct share_group *group = share_group(p->kit.share);
-    const struct shape want = SHAPE(ON_POLICY_SUMS);
+    const size_t agent = share_group(p->kit.share)->members[i];
+    const char *name = p->kit.agents[agent].name;
+    const struct shape want = SHAPE(n);
+    const struct tensor *t =
+        b->rc == 0 ? b->args->input(b->args->input_ctx, name, output) : NULL;
+
+    if (t != NULL && t->dtype == DT_DOUBLE && shape_equal(&t->shape, &want))
+        memcpy(ret, t->data, (size_t)n * sizeof(*ret));
+    else if (b->rc == 0)
+        batch_fail(b,
+                   err_set(b->err, ERR_PROTOCOL, "input %s/%s: float64 (%lld) expected",
+                           name, output, (long long)n));
+}
+
+/* Adds up the sums of all members, in the group's order. */
+static void sum_of_group(const struct on_policy *p, struct batch *b,
+                         double ret[ON_POLICY_SUMS])
+{
+    const size_t n = share_group(p->kit.share)->n;
 
     memset(ret, 0, ON_POLICY_SUMS * sizeof(*ret));
-    for (size_t i = 0; i < group->n; i++) {
-        const char *name = p->kit.agents[group->members[i]].name;
-        const struct tensor *t = b->args->input(b->args->input_ctx, name, "sums");
-        double sums[ON_POLICY_SUMS];
+    for (size_t i = 0; i < n; i++) {
+        double sums[ON_POLICY_SUMS] = {0};
 
-        if (t == NULL || t->dtype != DT_DOUBLE || !shape_equal(&t->shape, &want))
-            return err_set(b->err, ERR_PROTOCOL, "input %s/sums: float64 (%d) expected",
-                           name, ON_POLICY_SUMS);
-        memcpy(sums, t->data, sizeof(sums));
+        read_member(p, b, i, "sums", sums, ON_POLICY_SUMS);
         for (int k = 0; k < ON_POLICY_SUMS; k++)
             ret[k] += sums[k];
     }
-    return 0;
+}
+
+int on_policy_counts(const struct algorithm_settings *settings)
+{
+    return settings->normalize_observations;
+}
+
+void on_policy_count(struct algo *a, struct batch *b)
+{
+    struct on_policy *p = on_policy_of(a);
+    const size_t n = share_group(p->kit.share)->n;
+
+    for (size_t i = 0; i < n; i++) {
+        read_member(p, b, i, "observations", p->seen_now, 1 + 2 * p->seen_obs);
+        count_summary(p, b);
+    }
 }
 
 void on_policy_learn(struct algo *a, struct batch *b)
@@ -790,9 +909,14 @@ void on_policy_prepare(struct algo *a, struct batch *b)
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
 
     on_policy_estimate(p, b, &kept);
-    if (b->rc == 0)
-        stage_output(b->ret, "sums",
-                     tensor_view(DT_DOUBLE, SHAPE(ON_POLICY_SUMS), p->sums));
+    if (p->obs_norm.statistics != NULL)
+        summarize_observations(p, b);
+    if (b->rc < 0)
+        return;
+    stage_output(b->ret, "sums", tensor_view(DT_DOUBLE, SHAPE(ON_POLICY_SUMS), p->sums));
+    if (p->obs_norm.statistics != NULL)
+        stage_output(b->ret, "observations",
+                     tensor_view(DT_DOUBLE, SHAPE(1 + 2 * p->seen_obs), p->seen_now));
 }
 
 void on_policy_normalize(struct algo *a, struct batch *b)
@@ -800,12 +924,9 @@ void on_policy_normalize(struct algo *a, struct batch *b)
     struct on_policy *p = on_policy_of(a);
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
     double sums[ON_POLICY_SUMS];
-    const int rc = b->rc == 0 ? sum_of_group(p, b, sums) : b->rc;
 
-    if (rc < 0)
-        batch_fail(b, rc);
-    else
-        on_policy_normalize_by(p, b, &kept, sums);
+    sum_of_group(p, b, sums);
+    on_policy_normalize_by(p, b, &kept, sums);
 }
 
 /* ---- descriptions ---- */

@@ -21,7 +21,8 @@
  * C        epochs: for each a drawn order of the rows, for every minibatch of it one step of
  *          both optimisers, down the losses of policy and critic that ppo.c writes down.
  *          With target_kl, a pass whose mean approx_kl is above it is the last one; the scalar
- *          `epochs` then counts passes (Spinning Up, Stable-Baselines3).
+ *          `epochs` then counts passes (Spinning Up, Stable-Baselines3). Of agents that share
+ *          parameters it is the mean over the rows of all, and all end with the same pass.
  * D        target: with n_step, the target critic, t = (1 - polyak) t + polyak v; where
  *          target_every is given, t = v after each so many updates
  * E        observations: with normalize_observations, what was seen is counted (obs_norm.h)
@@ -29,7 +30,10 @@
  * shared   agents that share parameters (share.h) do A in a stage `prepare`, B in `normalize`,
  *          with the sums of all members, and each step of C in `actor` and `critic` (their
  *          gradients), `apply` and `assign`. A minibatch then has as many rows of each member.
- *          What A and B find is kept in the local variable `window` (3, n).
+ *          What A and B find is kept in the local variable `window` (3, n). After the last pass
+ *          that target_kl allows, the stages of C do nothing; the local variable `passes` says so,
+ *          of members and ps. E is in `count` and, of the ps, `count_ps`, from what each member's
+ *          `prepare` has summarised.
  * recurrent  the policy may be (sampled_policy.h); critics see the whole state, and are not.
  *          The policy's minibatches are of whole chunks, the critic's of rows.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
@@ -78,6 +82,15 @@ struct window {
     float *target_value;              /* of the target critic */
 };
 
+/* The local variable `passes` of those who share parameters: what target_kl needs to know of an
+ * update from step to step. */
+enum on_policy_pass {
+    PASS_KL,    /* sum of approx_kl of the steps of the newest pass */
+    PASS_COUNT, /* passes that are complete */
+    PASS_ENDED, /* 1: no other one begins */
+    ON_POLICY_PASS
+};
+
 struct on_policy {
     struct kit kit; /* the first member */
     struct sampled_policy policy;
@@ -100,11 +113,13 @@ struct on_policy {
     struct output values;              /* (B, C), or `value` */
     struct output value, target_value; /* (B, 1) */
     struct output actor_loss, entropy, critic_loss;
-    struct variable *kept; /* (3, n) */
+    struct variable *kept;   /* (3, n) */
+    struct variable *passes; /* (ON_POLICY_PASS); NULL: nothing is shared */
     struct live *lambda, *clip_ratio, *entropy_weight, *actor_rate, *critic_rate;
     struct value_norm norm;
     struct obs_norm obs_norm;
     int64_t seen_obs; /* columns of observations that the critic sees */
+    double *seen_now; /* of E: the window's observations, summarised */
 
     struct matrix *now, *next;                   /* (B, S) */
     struct matrix *chosen, *next_chosen;         /* (B, C), coma only */
@@ -161,13 +176,26 @@ void on_policy_actor(struct algo *a, struct batch *b);
 void on_policy_critic(struct algo *a, struct batch *b);
 void on_policy_apply(struct algo *a, struct batch *b);
 void on_policy_assign(struct algo *a, struct batch *b);
+void on_policy_count(struct algo *a, struct batch *b);
+/* Whether the settings need it. */
+int on_policy_counts(const struct algorithm_settings *settings);
 /* The rows of the shared stages after `prepare`, in a plan's list. */
+#define ON_POLICY_N_SHARED_STAGES 7
 #define ON_POLICY_SHARED_STAGES                                                          \
     {"normalize", on_policy_normalize, .writes = 1, .reads = {"prepare/sums"}},          \
         {"actor", on_policy_actor}, {"critic", on_policy_critic},                        \
         {"apply", on_policy_apply, .runner = STAGE_PS, .writes = 1, .without_rows = 1},  \
+        {"assign", on_policy_assign, .writes = 1, .without_rows = 1, .repeats_from = 3}, \
+        {"count",                                                                        \
+         on_policy_count,                                                                \
+         .writes = 1,                                                                    \
+         .without_rows = 1,                                                              \
+         .reads = {"prepare/observations"},                                              \
+         .is_needed = on_policy_counts},                                                 \
     {                                                                                    \
-        "assign", on_policy_assign, .writes = 1, .without_rows = 1, .repeats_from = 3    \
+        "count_ps", on_policy_count, .runner = STAGE_PS, .writes = 1, .without_rows = 1, \
+                                     .reads = {"prepare/observations"},                  \
+                                     .is_needed = on_policy_counts                       \
     }
 
 /* ---- their parts ---- */

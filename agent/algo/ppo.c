@@ -7,7 +7,7 @@
  *
  * learn    A to E of on_policy.h
  * shared   prepare (A) > normalize (B) > [actor, critic > apply > assign] for each step of C;
- *          the last assign does D.
+ *          the last assign does D; count, count_ps (E)
  */
 #include "agent/algo/on_policy.h"
 #include "common/mem/xmalloc.h"
@@ -51,7 +51,8 @@ static const struct stage_of alone[] = {{"learn", on_policy_learn, .writes = 1}}
 static const struct stage_of shared[] = {{"prepare", on_policy_prepare, .writes = 1},
                                          ON_POLICY_SHARED_STAGES};
 static const struct kit_plan alone_plan = {alone, 1, .rows = ROWS_WINDOW},
-                             shared_plan = {shared, 6, .rows = ROWS_WINDOW};
+                             shared_plan = {shared, 1 + ON_POLICY_N_SHARED_STAGES,
+                                            .rows = ROWS_WINDOW};
 
 static void ppo_free(struct algo *a)
 {

@@ -255,10 +255,15 @@ static float *vector_at(const struct share *s, uint64_t slot, uint64_t vector,
 static void write_header(const struct share *s, const struct stage_args *args,
                          float weight, struct share_header *h)
 {
+    const int is_same = h->elements == s->elements && h->update == args->update &&
+                        h->repeat == args->repeat;
+
     *h = (struct share_header){.elements = s->elements,
                                .update = args->update,
                                .repeat = args->repeat,
-                               .weight = weight};
+                               .weight = weight,
+                               .measure = is_same ? h->measure : 0,
+                               .measured_rows = is_same ? h->measured_rows : 0};
 }
 
 /* Finds a vector that another process wrote for this step. */
@@ -429,6 +434,49 @@ int share_step(struct share *s, struct share_range parts, struct session *sessio
     return share_is_ps(s)
                ? share_apply(s, parts, session, &rest, values, args, err)
                : share_gradients(s, parts, session, &rest, values, args, weight, err);
+}
+
+int share_measure(struct share *s, const struct stage_args *args, double sum, double rows,
+                  struct err *err)
+{
+    struct share_header *header;
+    const int rc = check_slot(s, args, err);
+
+    if (rc < 0)
+        return rc;
+    (void)vector_at(s, args->slot, s->group.self, &header);
+    header->measure = sum;
+    header->measured_rows = rows;
+    return 0;
+}
+
+int share_measured(struct share *s, const struct stage_args *args, double *ret_mean,
+                   struct err *err)
+{
+    const uint64_t first = share_is_ps(s) ? 0 : s->group.n;
+    const uint64_t end = share_is_ps(s) ? s->group.n : first + 1;
+    double sum = 0, rows = 0;
+    int rc = check_slot(s, args, err);
+
+    for (uint64_t i = first; rc == 0 && i < end; i++) {
+        struct share_header *header;
+        const float *vector;
+        float weight;
+
+        rc = read_vector(s, args, i, &vector, &weight, err);
+        (void)vector_at(s, args->slot, i, &header);
+        sum += header->measure;
+        rows += header->measured_rows;
+    }
+    if (rc == 0 && share_is_ps(s)) {
+        struct share_header *own;
+
+        (void)vector_at(s, args->slot, s->group.n, &own);
+        own->measure = sum;
+        own->measured_rows = rows;
+    }
+    *ret_mean = rows > 0 ? sum / rows : 0;
+    return rc;
 }
 
 int share_assign(struct share *s, struct share_range parts, struct session *session,

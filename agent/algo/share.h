@@ -20,6 +20,8 @@
  *            all in float32. With weights of 1 it is the plain mean. A loss that is a
  *            mean over the member's own m_i rows has weight m_i: the result is then the
  *            gradient of the mean over all rows.
+ * Measure    beside its gradients a member may write a number, summed over its rows; all then
+ *            find the same mean over the rows of the group. No message is sent for it.
  * ps         builds its graph as a member does, under its own name (args->agents[args->self]
  *            has it, with the spaces of the first member): what makes a policy, the optimiser
  *            and its slots; no loss. So its checkpoint is a usable policy.
@@ -113,6 +115,14 @@ int share_apply(struct share *s, struct share_range parts, struct session *sessi
 int share_step(struct share *s, struct share_range parts, struct session *session,
                const struct run_args *run, struct tensor *values,
                const struct stage_args *args, float weight, struct err *err);
+/* Members, after share_gradients of the step: the number's sum over so many rows. Later gradients
+ * of the same step leave it. */
+int share_measure(struct share *s, const struct stage_args *args, double sum, double rows,
+                  struct err *err);
+/* The number's mean over the rows of all members, 0 if there are none: of a ps after share_apply,
+ * of members when the ps has found it, in `assign`. */
+int share_measured(struct share *s, const struct stage_args *args, double *ret_mean,
+                   struct err *err);
 /* Members, stage `assign`: copies the slot's values into the variables. */
 int share_assign(struct share *s, struct share_range parts, struct session *session,
                  const struct stage_args *args, struct err *err);

@@ -39,7 +39,10 @@ struct share_ring {
 struct share_header {
     uint64_t elements, update, repeat;
     float weight; /* of the member's gradient in the group's mean */
-    uint8_t unused[36];
+    /* A number that is measured with the step (share.h): summed over rows; the ps's: over those
+     * of all members. */
+    double measure, measured_rows;
+    uint8_t unused[16];
 };
 _Static_assert(sizeof(struct share_header) == 64, "the floats are aligned to 64 bytes");
 

@@ -44,6 +44,7 @@ struct variant {
     int choices;  /* coma: C; 0: another algorithm */
     double lambda;
     int target_every;
+    double target_kl; /* 0: none */
 };
 
 static const struct variant variants[] = {
@@ -108,6 +109,26 @@ static const struct variant variants[] = {
      .choices = WIDTH,
      .lambda = 0.8,
      .target_every = 1},
+    {.algorithm = "mappo",
+     .settings = "epochs: 6, huber: none, entropy: 0.05, target_kl: 0.168",
+     .space = &discrete,
+     .joint = 1,
+     .epochs = 6,
+     .normalizes_advantages = 1,
+     .normalizes_values = 1,
+     .clip_ratio = 0.2,
+     .entropy = 0.05,
+     .share = 1,
+     .target_kl = 0.168}, /* one pass, then all */
+    {.algorithm = "ippo",
+     .settings = "epochs: 6, huber: none, target_kl: 0.1505",
+     .space = &masked,
+     .epochs = 6,
+     .normalizes_advantages = 1,
+     .normalizes_values = 1,
+     .clip_ratio = 0.2,
+     .entropy = 0.01,
+     .target_kl = 0.1505},
 };
 
 /* ---- the team and its rows ---- */
@@ -302,7 +323,7 @@ static void run_stage(struct team *t, const struct stage *of_first, size_t membe
 
 struct scalars {
     double actor_loss, critic_loss, actor_norm, critic_norm;
-    double kl, clipped, explained;
+    double kl, clipped, explained, passes;
 };
 
 static void add_scalars(struct scalars *to, const struct stage_result *res)
@@ -318,6 +339,7 @@ static void add_scalars(struct scalars *to, const struct stage_result *res)
         to->kl += strcmp(name, "approx_kl") == 0 ? x : 0;
         to->clipped += strcmp(name, "clip_fraction") == 0 ? x : 0;
         to->explained += strcmp(name, "explained_variance") == 0 ? x : 0;
+        to->passes += strcmp(name, "epochs") == 0 ? x : 0;
     }
 }
 
@@ -709,12 +731,13 @@ static void read_probabilities(const struct written *w, double ret[AGENTS * ROWS
         ret[i] = exp(policy(w, &w->row[i], &entropy));
 }
 
-/* One update. ret: means of actor loss, critic loss, both norms, the policy's distance and the
- * share of clipped rows; the explained variance. Multiplies the quotients of the new and old
- * probabilities into the factors. */
-static void learn_written(struct written *w, double ret[7])
+/* One update; returns its passes. ret: means of actor loss, critic loss, both norms, the policy's
+ * distance and the share of clipped rows; the explained variance. Multiplies the quotients of the
+ * new and old probabilities into the factors. */
+static int learn_written(struct written *w, double ret[7])
 {
-    double before[AGENTS * ROWS], after[AGENTS * ROWS];
+    double before[AGENTS * ROWS], after[AGENTS * ROWS], kl = 0;
+    int passes = 0;
 
     memset(ret, 0, 7 * sizeof(*ret));
     read_probabilities(w, before);
@@ -724,20 +747,24 @@ static void learn_written(struct written *w, double ret[7])
         normalize_advantages(w);
     if (w->v->normalizes_values)
         normalize_returns(w);
-    for (int e = 0; e < w->v->epochs; e++) {
-        double kl, clipped;
+    while (passes < w->v->epochs && (w->v->target_kl == 0 || kl <= w->v->target_kl)) {
+        double clipped;
 
         measure_policy(w, &kl, &clipped);
-        ret[4] += kl / w->v->epochs;
-        ret[5] += clipped / w->v->epochs;
-        ret[0] += actor_loss(w) / w->v->epochs;
-        ret[1] += critic_loss(w) / w->v->epochs;
-        ret[2] += descend(w, &w->actor, actor_loss) / w->v->epochs;
-        ret[3] += descend(w, &w->critic, critic_loss) / w->v->epochs;
+        ret[4] += kl;
+        ret[5] += clipped;
+        ret[0] += actor_loss(w);
+        ret[1] += critic_loss(w);
+        ret[2] += descend(w, &w->actor, actor_loss);
+        ret[3] += descend(w, &w->critic, critic_loss);
+        passes++;
     }
+    for (int k = 0; k < 6; k++)
+        ret[k] /= passes;
     read_probabilities(w, after);
     for (int i = 0; w->v->in_turns && i < w->n; i++)
         w->row[i].factor *= w->row[i].alive != 0 ? after[i] / before[i] : 1;
+    return passes;
 }
 
 /* ---- reading networks and rows ---- */
@@ -914,10 +941,11 @@ START_TEST(learning_written_out)
     write_proposals(v->space);
     w = read_all(t, v);
     for (uint64_t update = 0; update < 2; update++) {
-        const double steps = v->share ? v->epochs : 1; /* norms of steps are summed */
+        const int agents = v->share ? AGENTS : 1;
         struct scalars got;
         struct written now;
-        double want[7];
+        double want[7], steps; /* norms of a group's steps are summed */
+        int passes;
 
         for (int i = 0; v->in_turns && i < ROWS; i++) {
             factor[i] = 0.4f + 0.1f * (float)i;
@@ -925,7 +953,10 @@ START_TEST(learning_written_out)
         }
         got = learn(t, update);
 
-        learn_written(&w, want);
+        passes = learn_written(&w, want);
+        steps = v->share ? passes : 1;
+        ck_assert_double_eq(got.passes, v->target_kl > 0 ? agents * passes : 0);
+
         if (v->target_every > 0 && (update + 1) % (uint64_t)v->target_every == 0)
             w.target = w.critic;
         else if (v->target_every == 0 && (v->n_step > 0 || v->choices > 0))

@@ -262,6 +262,41 @@ START_TEST(test_joint_clip)
 }
 END_TEST
 
+/* A measured number is averaged over the rows of all, whatever their gradients weigh; writing
+ * other gradients of the step leaves it. The next step in that slot begins without. */
+START_TEST(measure_is_a_mean_over_all_rows)
+{
+    static const double rows_of[MEMBERS] = {1, 10, 4}, sum_of[MEMBERS] = {2, -5, 6};
+    struct linear *l = linear_new(0x1p64f);
+    struct rows rows = make_rows();
+    double mean = 0;
+    struct err err;
+
+    for (uint64_t update = 4; update < 6; update++) {
+        const struct stage_args g = at_update(0, update, 1), a = at_update(1, update, 1),
+                                v = at_update(2, update, 1);
+        float norm;
+
+        for (size_t i = 0; i < MEMBERS; i++) {
+            ck_assert_int_eq(gradients(l, i, &g, &rows, 0, ROWS, 1, &err), 0);
+            if (update == 4)
+                ck_assert_int_eq(
+                    share_measure(l->process[i].share, &g, sum_of[i], rows_of[i], &err),
+                    0);
+            ck_assert_int_eq(gradients(l, i, &g, &rows, 0, ROWS, 7, &err), 0);
+        }
+        ck_assert_int_eq(apply(l, &a, &norm, &err), 0);
+        for (size_t i = MEMBERS + 1; i-- > 0;) {
+            ck_assert_int_eq(
+                share_measured(l->process[i].share, i == MEMBERS ? &a : &v, &mean, &err),
+                0);
+            ck_assert_double_eq(mean, update == 4 ? 3.0 / 15 : 0);
+        }
+    }
+    linear_free(l);
+}
+END_TEST
+
 /* Values that another process may have written into the shared memory. */
 START_TEST(test_foreign_memory)
 {
@@ -511,6 +546,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, test_mean_is_gradient_of_all_rows);
     tcase_add_test(tc, test_joint_clip);
+    tcase_add_test(tc, measure_is_a_mean_over_all_rows);
     tcase_add_test(tc, test_foreign_memory);
     tcase_add_test(tc, test_ring);
     tcase_add_test(tc, test_refused);
