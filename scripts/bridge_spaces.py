@@ -69,23 +69,21 @@ def is_u8(space):
 def image_of(space):
     """[height, width, channels] of a Box that is an image: of two dimensions, or of three
     with the channels last; None if it is none."""
-    if hasattr(space, "spaces") and len(space.spaces) == 1:
-        return image_of(next(iter(space.spaces.values() if hasattr(space.spaces, "values")
-                                  else space.spaces)))
-    shape = [int(n) for n in getattr(space, "shape", None) or ()]
-    if kind_of(space) != "Box" or len(shape) not in (2, 3):
+    shape = [int(n) for n in space.shape]
+    if kind_of(space) != "Box" or len(shape) not in (2, 3) or 0 in shape:
         return None
     return shape if len(shape) == 3 else shape + [1]
 
 
 class Observation:
     """An observation space as `width` values, float32 or, if the space's are, uint8;
-    encode(value) returns their `size` bytes."""
+    encode(value) returns their `size` bytes. images: (first value, shape, uint8) of each of its
+    images; image: the shape if the whole is one."""
 
     def __init__(self, space, what, u8=None):
         self.what = what
         self.u8 = is_u8(space) if u8 is None else u8
-        self.image = image_of(space)
+        self.images, self.image = [], None
         kind = kind_of(space)
         make = getattr(self, "make_" + kind.lower(), None)
         if make is None:
@@ -97,10 +95,20 @@ class Observation:
         self.described = {"obs": self.width}
         if self.u8:
             self.described["uint8"] = True
-        if self.image:
-            self.described["image"] = self.image
+        if len(self.images) == 1:  # of several none is told from the numbers
+            self.describe_image(*self.images[0])
+
+    def describe_image(self, at, shape, u8):
+        if math.prod(shape) == self.width:
+            self.image = self.described["image"] = shape
+        else:
+            self.described["image_part"] = {"shape": shape, "at": at}
+            if u8 and not self.u8:
+                self.described["image_part"]["uint8"] = True
 
     def make_box(self, space):
+        if image := image_of(space):
+            self.images = [(0, image, is_u8(space))]
         shape = tuple(int(n) for n in space.shape)
         self.width = width = math.prod(shape)
         code, dtype = ("B", "u1") if self.u8 else ("f", "<f4")
@@ -177,7 +185,10 @@ class Observation:
     def make_parts(self, names, spaces):
         parts = [(name, Observation(spaces[name], f"{self.what}.{name}", self.u8))
                  for name in names]
-        self.width = sum(part.width for _, part in parts)
+        self.width = 0
+        for _, part in parts:
+            self.images += [(self.width + at, *image) for at, *image in part.images]
+            self.width += part.width
         self.encode = lambda value: b"".join(
             [part.encode(value[name]) for name, part in parts])
 

@@ -18,6 +18,7 @@
 #include "agent/algo/symmetry.h"
 #include "agent/session/session.h"
 #include "common/config/algorithms.h"
+#include "common/msg/image_msg.h"
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 
@@ -46,8 +47,8 @@ struct space { /* of one agent */
     int64_t obs;   /* O */
     int64_t stack; /* observations in it, the newest last (env.stack); 0: 1 */
     int obs_is_u8; /* in messages and in the log; algorithms get them as floats, 0 to 255 */
-    /* height, width, channels, if the observation is an image; else 0 */
-    int64_t image[3];
+    struct image_part
+        image; /* of each observation of the stack; if it is all: of the stack */
     /* If the observation ends with entities, how many, and the numbers of each, the last of
      * which is 1 if the entity is there and 0 if not; else 0. */
     int64_t entities[2];

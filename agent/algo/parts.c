@@ -77,34 +77,58 @@ static int check_room(const struct conv_layers *conv, const char *key,
     return 0;
 }
 
-/* conv_key: "critic.conv" */
-static int entities_of(const char *conv_key, const struct space *agents,
-                       const size_t *which, size_t n, struct obs_form *ret,
-                       struct err *err)
+static int sees_alike(const struct space *a, const struct space *b)
 {
-    const struct space *first = &agents[which != NULL ? which[0] : 0];
-    char key[32];
+    return a->obs == b->obs && image_is_same(&a->image, &b->image) &&
+           memcmp(a->entities, b->entities, sizeof(a->entities)) == 0;
+}
 
-    (void)snprintf(key, sizeof(key), "%.*s.entities", (int)strcspn(conv_key, "."),
-                   conv_key);
-    for (size_t i = 0; i < n; i++) {
-        const struct space *s = &agents[which != NULL ? which[i] : i];
+/* Refuses an agent that has nothing for the layers, or another form than the first. */
+static int check_seen(const struct network_config *net, const char *key,
+                      const struct space *first, const struct space *s, struct err *err)
+{
+    const int has_part = net->has_entities ? s->entities[0] > 0 : s->image.shape[0] > 0;
 
-        if (s->entities[0] == 0)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
-                              "%s observes no entities, but %lld numbers", s->name,
-                              (long long)s->obs);
-        if (s->obs != first->obs ||
-            memcmp(s->entities, first->entities, sizeof(s->entities)) != 0)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
-                              "the entities of %s and %s differ in number or width",
-                              first->name, s->name);
+    if (!has_part)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = key), "%s observes no %s, but %lld numbers",
+            s->name, net->has_entities ? "entities" : "image (height, width, channels)",
+            (long long)s->obs);
+    if (sees_alike(first, s))
+        return 0;
+    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
+                      net->has_entities
+                          ? "the entities of %s and %s differ in number or width"
+                          : "the images of %s and %s, or the numbers beside them, differ "
+                            "in shape or type",
+                      first->name, s->name);
+}
+
+/* The form of what an agent observes. A stack of images alone is one image (image_msg.h). */
+static struct obs_form form_of(const struct network_config *net, const struct space *s)
+{
+    const struct image_part *image = &s->image;
+    const int is_stack = s->stack > 1 && image_size(image) < s->obs;
+    const int64_t stack = is_stack ? s->stack : 1;
+
+    if (net->has_entities) {
+        const int64_t size = s->entities[0] * s->entities[1];
+
+        return (struct obs_form){.stack = 1,
+                                 .each = s->obs,
+                                 .at = s->obs - size,
+                                 .size = size,
+                                 .k = s->entities[0],
+                                 .entity_width = s->entities[1]};
     }
-    ret->n = (int64_t)n;
-    ret->k = first->entities[0];
-    ret->entity_width = first->entities[1];
-    ret->own = first->obs - ret->k * ret->entity_width;
-    return 0;
+    return (struct obs_form){.stack = stack,
+                             .each = s->obs / stack,
+                             .at = image->at,
+                             .size = image_size(image),
+                             .height = image->shape[0],
+                             .width = image->shape[1],
+                             .channels = image->shape[2],
+                             .is_u8 = image->is_u8};
 }
 
 int obs_form_of(const struct network_config *net, const char *key,
@@ -112,29 +136,22 @@ int obs_form_of(const struct network_config *net, const char *key,
                 struct obs_form *ret, struct err *err)
 {
     const struct space *first = &agents[which != NULL ? which[0] : 0];
+    char entities_key[32];
+    int rc = 0;
 
     *ret = (struct obs_form){0};
-    if (net->has_entities)
-        return entities_of(key, agents, which, n, ret, err);
-    if (net->conv.n == 0)
+    if (!network_has_obs_layers(net))
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct space *s = &agents[which != NULL ? which[i] : i];
-
-        if (s->image[0] == 0)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
-                              "%s observes no image (height, width, channels), but %lld "
-                              "numbers",
-                              s->name, (long long)s->obs);
-        if (memcmp(s->image, first->image, sizeof(s->image)) != 0 ||
-            s->obs_is_u8 != first->obs_is_u8)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = key),
-                              "the images of %s and %s differ in shape or type",
-                              first->name, s->name);
-    }
-    *ret = (struct obs_form){(int64_t)n, first->image[0], first->image[1],
-                             first->image[2], first->obs_is_u8};
-    return check_room(&net->conv, key, ret, err);
+    (void)snprintf(entities_key, sizeof(entities_key), "%.*s.entities",
+                   (int)strcspn(key, "."), key);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = check_seen(net, net->has_entities ? entities_key : key, first,
+                        &agents[which != NULL ? which[i] : i], err);
+    if (rc < 0)
+        return rc;
+    *ret = form_of(net, first);
+    ret->n = (int64_t)n;
+    return net->has_entities ? 0 : check_room(&net->conv, key, ret, err);
 }
 
 int obs_forms_of(const struct agent_config *c, const struct space *self,

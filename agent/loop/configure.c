@@ -122,7 +122,6 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
         (rc = parse_width(map, "obs", &ret->obs, err)) < 0 ||
         (rc = msg_get_u64(map, "stack", ENV_MAX_STACK, &stack, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
-        (rc = msg_get_image(map, "image", (uint64_t)ret->obs, ret->image, err)) < 0 ||
         (rc = parse_entities(map, ret, err)) < 0 ||
         (rc = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
         (rc = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
@@ -131,6 +130,10 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
     ret->stack = (int64_t)stack;
     if (ret->stack > 1 && ret->obs % ret->stack != 0)
         return err_set(err, ERR_PROTOCOL, "obs: a multiple of stack expected");
+    rc = msg_get_image(map, ret->obs, ret->stack > 1 ? ret->stack : 1, ret->obs_is_u8,
+                       &ret->image, err);
+    if (rc < 0)
+        return rc;
     return ret->name[0] != '\0' ? 0 : err_set(err, ERR_PROTOCOL, "name is missing");
 }
 

@@ -99,18 +99,17 @@ static struct output see(struct graph *g, struct output own, struct output x,
     return e->pool == POOL_MAX ? pool_max(g, x, there) : pool_mean(g, x, there);
 }
 
-struct output see_entities(struct graph *g, struct output x,
-                           const struct network_config *net, int64_t own, int64_t k,
-                           int64_t width)
+struct output see_entities(struct graph *g, struct output own, struct output x,
+                           const struct network_config *net, int64_t k, int64_t width)
 {
-    struct output part = slice_columns(g, x, 0, own, NULL), there;
+    struct output there;
 
-    x = reshape(g, slice_columns(g, x, own, k * width, NULL), &SHAPE(-1, width), NULL);
+    x = reshape(g, x, &SHAPE(-1, width), NULL);
     there = slice_columns(g, x, width - 1, 1, NULL);
     there = reshape(g, there, &SHAPE(-1, k, 1), NULL);
     x = slice_columns(g, x, 0, width - 1, NULL);
     variable_scope_enter(g, "entities", NULL, REUSE_INHERIT);
-    x = see(g, part, x, there, k, net);
+    x = see(g, own, x, there, k, net);
     variable_scope_leave(g);
-    return concat(g, (struct output[]){part, x}, 2, 1, NULL);
+    return x;
 }

@@ -16,12 +16,25 @@ static struct output hidden_layers(struct graph *g, struct output x,
     return x;
 }
 
-/* x (B, n height width channels) > (B n, y, x, filters) */
+/* x (N, stack size) > (N, height, width, stack channels) */
+static struct output images_of(struct graph *g, struct output x, const struct obs_form *p)
+{
+    const int64_t points = p->height * p->width, channels = p->stack * p->channels;
+
+    if (p->stack > 1) {
+        x = reshape(g, x, &SHAPE(-1, p->stack, points, p->channels), NULL);
+        x = binary(g, "Transpose", x,
+                   constant_i32s(g, (int32_t[]){0, 2, 1, 3}, 4, "perm"), NULL);
+    }
+    return reshape(g, x, &SHAPE(-1, p->height, p->width, channels), NULL);
+}
+
+/* x (N, stack size) > (N, y, x, filters) */
 static struct output see_images(struct graph *g, struct output x,
                                 const struct network_config *net,
                                 const struct obs_form *p)
 {
-    struct output y = reshape(g, x, &SHAPE(-1, p->height, p->width, p->channels), NULL);
+    struct output y = images_of(g, x, p);
 
     if (p->is_u8)
         y = binary(g, "Mul", y, constant_f32(g, 1.0f / 255.0f, NULL), NULL);
@@ -31,33 +44,72 @@ static struct output see_images(struct graph *g, struct output x,
     return y;
 }
 
+/* x (R, each) > (R, each - size): the numbers before the part, then those behind it. */
+static struct output beside_part(struct graph *g, struct output x,
+                                 const struct obs_form *p)
+{
+    const int64_t end = p->at + p->size;
+    struct output side[2];
+    int n = 0;
+
+    if (p->at > 0)
+        side[n++] = slice_columns(g, x, 0, p->at, NULL);
+    if (end < p->each)
+        side[n++] = slice_columns(g, x, end, p->each - end, NULL);
+    return n == 2 ? concat(g, side, n, 1, NULL) : side[0];
+}
+
+/* x (N n, ...) > (N, rest) */
+static struct output side_by_side(struct graph *g, struct output x, int64_t n)
+{
+    const struct shape shape = output_valid(x) ? output_shape(x) : SHAPE(0);
+
+    for (int i = 1; i < shape.rank; i++)
+        n *= shape.dim[i];
+    return reshape(g, x, &SHAPE(-1, n), NULL);
+}
+
+/* x (B, n stack each) > (B, n F) */
+static struct output see_parts(struct graph *g, struct output x,
+                               const struct network_config *net, const struct obs_form *p)
+{
+    struct output beside = OUTPUT_NONE, y;
+
+    if (p->size < p->each) {
+        if (p->n * p->stack > 1)
+            x = reshape(g, x, &SHAPE(-1, p->each), NULL);
+        beside = beside_part(g, x, p);
+        x = slice_columns(g, x, p->at, p->size, NULL);
+        if (p->stack > 1)
+            beside = side_by_side(g, beside, p->stack);
+    }
+    y = net->has_entities ? see_entities(g, beside, x, net, p->k, p->entity_width)
+                          : see_images(g, x, net, p);
+    if (!output_valid(y))
+        return OUTPUT_NONE;
+    if (output_valid(beside)) {
+        if (!net->has_entities)
+            y = side_by_side(g, y, 1);
+        y = concat(g, (struct output[]){beside, y}, 2, 1, NULL);
+    }
+    return side_by_side(g, y, p->n);
+}
+
 struct output see_observations(struct graph *g, struct output x,
                                const struct network_config *net, const struct obs_form *p)
 {
-    const int64_t each = net->has_entities ? p->own + p->k * p->entity_width
-                                           : p->height * p->width * p->channels;
+    const int64_t seen = p->n * p->stack * p->each;
     struct output rest = OUTPUT_NONE, y;
-    int64_t features = p->n;
-    struct shape shape;
+    int64_t columns;
 
     if (!network_has_obs_layers(net) || !output_valid(x))
         return x;
-    shape = output_shape(x);
-    if (shape.dim[1] > p->n * each) {
-        rest = slice_columns(g, x, p->n * each, shape.dim[1] - p->n * each, NULL);
-        x = slice_columns(g, x, 0, p->n * each, NULL);
+    columns = output_shape(x).dim[1];
+    if (columns > seen) {
+        rest = slice_columns(g, x, seen, columns - seen, NULL);
+        x = slice_columns(g, x, 0, seen, NULL);
     }
-    if (net->has_entities)
-        y = see_entities(g, p->n > 1 ? reshape(g, x, &SHAPE(-1, each), NULL) : x, net,
-                         p->own, p->k, p->entity_width);
-    else
-        y = see_images(g, x, net, p);
-    if (!output_valid(y))
-        return OUTPUT_NONE;
-    shape = output_shape(y);
-    for (int i = 1; i < shape.rank; i++)
-        features *= shape.dim[i];
-    y = reshape(g, y, &SHAPE(-1, features), NULL);
+    y = see_parts(g, x, net, p);
     return output_valid(rest) ? concat(g, (struct output[]){y, rest}, 2, 1, NULL) : y;
 }
 

@@ -47,39 +47,41 @@ struct output convolution(struct graph *g, struct output x, int64_t n_filters,
 /* ---- networks by configuration ---- */
 
 /* The first columns of a network's input, if it has convolutions or layers for entities: the
- * observations of n agents, of one form, which is one of two. */
+ * observations of n agents, of one form. Each is `stack` times `each` numbers, of which those
+ * of one part, an image or entities, go through layers of their own; others are beside it. */
 struct obs_form {
-    int64_t n;
+    int64_t n, stack, each;
+    int64_t at, size; /* the part: its first number in each, and how many it has */
     /* An image, row by row with its channels side by side. */
     int64_t height, width, channels;
     int is_u8; /* values 0 to 255, which the network divides by 255 */
-    /* `own` numbers, then k entities of entity_width numbers, the last of which is 1 if the
-     * entity is there, and else 0. */
-    int64_t own, k, entity_width;
+    /* k entities of entity_width numbers, the last of which is 1 if the entity is there, and
+     * else 0; behind numbers of the agent's own; stack 1. */
+    int64_t k, entity_width;
 };
 /* Whether they go through layers of their own before the hidden ones. */
 static inline int network_has_obs_layers(const struct network_config *net)
 {
     return net->conv.n > 0 || net->has_entities;
 }
-/* Applies those layers, the same to each observation: x (B, n observation + rest) > (B, n F +
- * rest), F features of each, then the other columns unchanged. Images go through the
- * convolutions; of an observation with entities, `own` stays, then see_entities. Without such
- * layers returns x. */
+/* Applies those layers, the same to each agent's observation: x (B, n stack each + rest) > (B,
+ * n (stack (each - size) + F) + rest): of each the numbers beside the part, unchanged, then F
+ * features of the part; then the other columns. An image goes through the convolutions, those
+ * of a stack together, as channels; entities through see_entities. Without such layers returns
+ * x. */
 struct output see_observations(struct graph *g, struct output x,
                                const struct network_config *net,
                                const struct obs_form *p);
-/* x (N, own + k width), the entities last > (N, own + D): the own numbers, and the entities as one
- * vector of the last of net->entities.units, D, whose variables depend neither on k nor on the
- * entities' order. Each entity that is there goes through the same layers, h; then, by `pool`,
+/* own (N, O), x (N, k width) > (N, D): the entities as one vector of the last of
+ * net->entities.units, D, whose variables depend neither on k nor on the entities' order. Each
+ * entity that is there goes through the same layers, h; then, by `pool`,
  *   mean, max   Deep Sets (Zaheer et al. 2017), of the h;
  *   attention   in each head sum_i a_i v_i, a = softmax_i(key_i query / sqrt(D / heads)), query
  *               from the own numbers, key and v = activation(W h + b) from h (Vaswani et al.
  *               2017; Iqbal and Sha 2019, eq. 5 and 6), the heads side by side.
  * Without any entity the vector is 0. Variables in the scope `entities`. */
-struct output see_entities(struct graph *g, struct output x,
-                           const struct network_config *net, int64_t own, int64_t k,
-                           int64_t width);
+struct output see_entities(struct graph *g, struct output own, struct output x,
+                           const struct network_config *net, int64_t k, int64_t width);
 /* How the weights of a network's hidden layers begin. */
 struct initializer hidden_initializer(const struct network_config *net);
 /* Of a layer with another gain. */

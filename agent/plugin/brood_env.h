@@ -40,8 +40,9 @@ struct brood_env_agent {
     /* enum brood_env_obs: bytes, such as pictures, stay bytes in messages and in the log
      * of rows */
     int32_t obs_kind;
-    /* Height, width and channels (O is their product) of an image, row by row, the
-     * channels of a point side by side; all 0: the observation is not an image. */
+    /* Height, width and channels of an image that the observation begins with, row by row,
+     * the channels of a point side by side; numbers of another kind may follow. All 0: it has
+     * no image. */
     int32_t image[3];
 };
 

@@ -7,6 +7,7 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/env_protocol.h"
+#include "common/msg/image_msg.h"
 #include "common/msg/protocol.h"
 
 #include <dlfcn.h>
@@ -121,7 +122,7 @@ static int check_heads(const struct brood_env_agent *a, struct err *err)
     return 0;
 }
 
-/* Whether the image, if the agent has one, is as large as the observation. */
+/* Whether the observation can begin with the image, if the agent has one. */
 static int is_image(const struct brood_env_agent *a)
 {
     int64_t size = 1;
@@ -133,7 +134,7 @@ static int is_image(const struct brood_env_agent *a)
             return 0;
         size *= a->image[i];
     }
-    return size == a->obs_width;
+    return size <= a->obs_width;
 }
 
 static int check_agent(const struct brood_env_agent *a, size_t i, struct err *err)
@@ -233,18 +234,14 @@ static void pack_agent(const struct brood_env_agent *a, struct msg_out *out)
     static const char *const kinds[] = {[BROOD_ENV_DISCRETE] = "discrete",
                                         [BROOD_ENV_BOX] = "box",
                                         [BROOD_ENV_HYBRID] = "hybrid"};
+    const struct image_part image = {{a->image[0], a->image[1], a->image[2]}, 0, 0};
     const int32_t heads = a->kind != BROOD_ENV_BOX ? a->n_heads : 0;
 
     msg_map(out, a->image[0] > 0 ? 5 : 4);
     msg_put_str(out, "name", a->name);
     msg_put_u64(out, "obs", (uint64_t)a->obs_width);
     msg_put_bool(out, "uint8", a->obs_kind == BROOD_ENV_BYTES);
-    if (a->image[0] > 0) {
-        msg_key(out, "image");
-        msg_array(out, 3);
-        for (size_t i = 0; i < 3; i++)
-            msg_u64(out, (uint64_t)a->image[i]);
-    }
+    msg_put_image(out, &image, a->obs_width, 1);
     msg_key(out, "action");
     msg_map(out, 5);
     msg_put_str(out, "kind", kinds[a->kind]);

@@ -31,7 +31,9 @@
  *               unless env.max_steps is given),
  *               agents [{name str, obs u, uint8? bool (its observations are bytes),
  *                        image? [height, width, channels] (its observation is an image:
- *                        rows of points, each point with all of its channels),
+ *                        rows of points, each point with all of its channels), or
+ *                        image_part? {shape, at u, uint8? bool} (a part of it is one:
+ *                        image_msg.h),
  *                        action {kind "discrete" | "box" | "hybrid", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each copy begins the episode that its seed determines

@@ -457,28 +457,3 @@ int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *re
 
     return o == NULL ? 0 : msg_to_tensor(o, key, ret, err);
 }
-
-int msg_get_image(const msgpack_object *map, const char *key, uint64_t elements,
-                  int64_t ret[3], struct err *err)
-{
-    const msgpack_object *array = NULL;
-    uint64_t size = 1;
-    int rc = msg_get_array(map, key, &array, err);
-
-    if (rc < 0 || array == NULL)
-        return rc;
-    for (uint32_t i = 0; i < 3 && array->via.array.size == 3; i++) {
-        const msgpack_object *n = &array->via.array.ptr[i];
-
-        if (n->type != MSGPACK_OBJECT_POSITIVE_INTEGER || n->via.u64 < 1 ||
-            n->via.u64 > elements / size)
-            break;
-        ret[i] = (int64_t)n->via.u64;
-        size *= n->via.u64;
-        if (i == 2 && size == elements)
-            return 0;
-    }
-    return err_set(err, ERR_PROTOCOL,
-                   "%s: height, width and channels of %llu values expected", key,
-                   (unsigned long long)elements);
-}

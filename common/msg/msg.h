@@ -66,9 +66,6 @@ int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *re
  * which ret owns. tensor_free either. */
 int msg_to_any_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
                       struct err *err);
-/* [height, width, channels], which must have `elements` values in all. */
-int msg_get_image(const msgpack_object *map, const char *key, uint64_t elements,
-                  int64_t ret[3], struct err *err);
 /* ERR_PROTOCOL, with the key in the message, if it is absent or its value nil. */
 int msg_require(const msgpack_object *map, const char *key, struct err *err);
 int msg_str_is(const msgpack_object *obj, const char *s);

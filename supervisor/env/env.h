@@ -50,6 +50,7 @@
 #include "common/config/run_config.h"
 #include "common/config/schema.h"
 #include "common/err/err.h"
+#include "common/msg/image_msg.h"
 #include "common/tensor/dtype.h"
 
 #include <stddef.h>
@@ -84,7 +85,7 @@ struct env_agent {
     char team[AGENT_NAME_MAX]; /* "agent": the name before the number; see env.teams */
     int32_t obs_width;         /* O */
     int obs_is_u8;             /* 1: uint8 observations; 0: float32 */
-    int64_t image[3];          /* height, width, channels, if it sees an image; else 0 */
+    struct image_part image;   /* what of its observation is an image, if anything is */
     /* If its observation ends with entities (env.observe): how many, and the numbers of each, the
      * last of which is 1 if the entity is there; if it is 0, all of them are 0. Else 0. */
     int64_t entities[2];
@@ -121,6 +122,12 @@ static inline enum dtype env_obs_dtype(const struct env_agent *a)
     return a->obs_is_u8 ? DT_UINT8 : DT_FLOAT;
 }
 
+/* Whether its observations are bytes, or a part of them is. */
+static inline int env_has_bytes(const struct env_agent *a)
+{
+    return a->obs_is_u8 || a->image.is_u8;
+}
+
 static inline size_t env_obs_bytes(const struct env_agent *a)
 {
     return (size_t)a->obs_width * dtype_size(env_obs_dtype(a));
@@ -140,7 +147,8 @@ static inline size_t env_seen_width(const struct env_spec *spec, size_t agent)
 
 static inline uint32_t env_together(const struct env_agent *a)
 {
-    return (uint32_t)(a->image[0] > 0 ? a->image[2] : a->obs_width);
+    return (uint32_t)(image_size(&a->image) == a->obs_width ? a->image.shape[2]
+                                                            : a->obs_width);
 }
 
 /* Clips n observations of an agent in place, if env.clip_observations asks for it. */
@@ -150,7 +158,7 @@ void env_clip(const struct env_spec *spec, size_t agent, size_t n, void *obs);
 static inline int env_sees_alike(const struct env_agent *a, const struct env_agent *b)
 {
     return a->obs_width == b->obs_width && a->obs_is_u8 == b->obs_is_u8 &&
-           memcmp(a->image, b->image, sizeof(a->image)) == 0 &&
+           image_is_same(&a->image, &b->image) &&
            memcmp(a->entities, b->entities, sizeof(a->entities)) == 0;
 }
 

@@ -19,7 +19,7 @@ void env_clip(const struct env_spec *spec, size_t agent, size_t n, void *obs)
     const float most = (float)spec->clip_observations;
     float *x = obs;
 
-    if (spec->clip_observations <= 0 || spec->agents[agent].obs_is_u8)
+    if (spec->clip_observations <= 0 || env_has_bytes(&spec->agents[agent]))
         return;
     for (size_t i = 0; i < n * (size_t)spec->agents[agent].obs_width; i++)
         x[i] = x[i] > most ? most : x[i] < -most ? -most : x[i];

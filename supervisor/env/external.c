@@ -266,7 +266,7 @@ static int parse_agent(struct env_agent *a, const msgpack_object *map, struct er
     env_agent_find_team(a);
     if ((rc = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &a->obs_is_u8, err)) < 0 ||
-        (rc = msg_get_image(map, "image", obs, a->image, err)) < 0 ||
+        (rc = msg_get_image(map, (int64_t)obs, 1, a->obs_is_u8, &a->image, err)) < 0 ||
         (rc = parse_space(&a->space, map, err)) < 0)
         return err_wrap(err, "%s", a->name);
     a->obs_width = (int32_t)obs;
@@ -354,8 +354,7 @@ int external_same_spec(const struct env_spec *a, const struct env_spec *b)
         same = strcmp(a->agents[i].name, b->agents[i].name) == 0 &&
                a->agents[i].obs_width == b->agents[i].obs_width &&
                a->agents[i].obs_is_u8 == b->agents[i].obs_is_u8 &&
-               memcmp(a->agents[i].image, b->agents[i].image,
-                      sizeof(a->agents[i].image)) == 0 &&
+               image_is_same(&a->agents[i].image, &b->agents[i].image) &&
                same_space(&a->agents[i].space, &b->agents[i].space);
     return same;
 }

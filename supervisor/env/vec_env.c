@@ -126,7 +126,7 @@ static int check_seen(const struct vec_env *v, const struct env_config *config,
         const struct env_agent *agent = &v->spec.agents[a];
         const size_t bytes = copies * env_stack(&v->spec) * env_obs_bytes(agent);
 
-        if (v->spec.clip_observations > 0 && agent->obs_is_u8)
+        if (v->spec.clip_observations > 0 && env_has_bytes(agent))
             return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.clip_observations"),
                               "is for numbers, but %s observes bytes", agent->name);
         if (v->spec.stack > 1 &&

@@ -46,7 +46,7 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
             !is_other && agent_setting_marked(&config->agents[i], FIELD_SYMMETRY) > 0;
 
         msg_map(o, 4u + (is_symmetric != 0) + (is_other != 0) + (a->obs_is_u8 != 0) +
-                       (a->image[0] > 0) + (stack > 1) + (a->entities[0] > 0));
+                       (a->image.shape[0] > 0) + (stack > 1) + (a->entities[0] > 0));
         msg_put_str(o, "name", a->name);
         msg_put_str(o, "team", a->team);
         msg_put_u64(o, "obs", env_seen_width(spec, i));
@@ -54,12 +54,7 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
             msg_put_u64(o, "stack", stack);
         if (a->obs_is_u8)
             msg_put_bool(o, "uint8", 1);
-        if (a->image[0] > 0) {
-            msg_key(o, "image");
-            msg_array(o, 3);
-            for (int k = 0; k < 3; k++)
-                msg_u64(o, (uint64_t)a->image[k] * (k == 2 ? stack : 1));
-        }
+        msg_put_image(o, &a->image, a->obs_width, stack);
         if (a->entities[0] > 0) {
             msg_key(o, "entities");
             msg_array(o, 2);

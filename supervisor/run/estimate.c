@@ -75,7 +75,7 @@ static double layer_units(const struct network_config *n)
 /* Returns the number of values that the convolutions compute for one image. */
 static double conv_units(const struct network_config *n, const struct env_agent *a)
 {
-    int64_t height = a->image[0], width = a->image[1];
+    int64_t height = a->image.shape[0], width = a->image.shape[1];
     double units = 0;
 
     for (int64_t i = 0; i < n->conv.n; i++) {

@@ -155,6 +155,17 @@ static struct network_config config_of(const struct entity_layers *layers)
         .has_entities = 1, .entities = *layers, .activation = ACTIVATION_TANH};
 }
 
+static struct obs_form form_of(int n, int k)
+{
+    return (struct obs_form){.n = n,
+                             .stack = 1,
+                             .each = OWN + k * WIDTH,
+                             .at = OWN,
+                             .size = k * WIDTH,
+                             .k = k,
+                             .entity_width = WIDTH};
+}
+
 static void set_parameters(struct net *n)
 {
     for (int i = 0; i < n->n_parameters; i++) {
@@ -189,7 +200,7 @@ static void fill_inputs(struct net *n)
 static void net_init(struct net *n, const struct entity_layers *layers)
 {
     const struct network_config net = config_of(layers);
-    const struct obs_form p = {.n = SEEN, .own = OWN, .k = K, .entity_width = WIDTH};
+    const struct obs_form p = form_of(SEEN, K);
     struct output weight;
     struct graph *g;
 
@@ -340,6 +351,7 @@ START_TEST(number_of_entities_does_not_matter)
 {
     enum { MORE = 3, WIDE = OWN + (K + MORE) * WIDTH };
     const struct network_config net = config_of(&all_layers[_i]);
+    const struct obs_form p = form_of(1, K + MORE);
     float x[ROWS][WIDE] = {0};
     struct net n;
     struct tensor few, many;
@@ -351,7 +363,7 @@ START_TEST(number_of_entities_does_not_matter)
         memcpy(x[r], n.x[r], EACH * sizeof(x[r][0]));
     y = bed_input(&n.b, SHAPE(-1, WIDE), x[0], SHAPE(ROWS, WIDE));
     variable_scope_enter(n.b.g, "p_func", NULL, REUSE_TRUE);
-    y = see_entities(n.b.g, y, &net, OWN, K + MORE, WIDTH);
+    y = see_observations(n.b.g, y, &net, &p);
     variable_scope_leave(n.b.g);
     many = bed_fetch(&n.b, y);
     ck_assert_int_eq(graph_n_variables(n.b.g), n.n_parameters);

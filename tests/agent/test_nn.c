@@ -302,7 +302,14 @@ START_TEST(test_pictures)
 {
     const struct network_config net = {.conv = {1, {{1, 2, 1}}},
                                        .activation = ACTIVATION_RELU};
-    const struct obs_form p = {PICTURES, SIDE, SIDE, 2, 1};
+    const struct obs_form p = {.n = PICTURES,
+                               .stack = 1,
+                               .each = SIDE * SIDE * 2,
+                               .size = SIDE * SIDE * 2,
+                               .height = SIDE,
+                               .width = SIDE,
+                               .channels = 2,
+                               .is_u8 = 1};
     float x[INPUTS], *w;
     struct output y;
     struct tensor t;
@@ -337,6 +344,68 @@ START_TEST(test_pictures)
     }
     for (int i = 0; i < REST; i++)
         ck_assert(tensor_f32(&t)[PICTURES * 4 + i] == x[INPUTS - REST + i]);
+    tensor_free(&t);
+    bed_done(&b);
+}
+END_TEST
+
+/* Two agents' stacks of two observations, each an image between numbers: the numbers stay, in
+ * their order, and the images of a stack are the channels of one. */
+START_TEST(test_pictures_beside_numbers)
+{
+    enum {
+        AGENTS = 2,
+        STACK = 2,
+        AT = 2,
+        SIZE = 4,
+        EACH = AT + SIZE + 1,
+        SEEN = STACK * EACH
+    };
+    enum { BESIDE = STACK * (EACH - SIZE), WIDE = AGENTS * SEEN + 1 };
+    const struct network_config net = {.conv = {1, {{1, 2, 1}}},
+                                       .activation = ACTIVATION_RELU};
+    const struct obs_form p = {.n = AGENTS,
+                               .stack = STACK,
+                               .each = EACH,
+                               .at = AT,
+                               .size = SIZE,
+                               .height = 2,
+                               .width = 2,
+                               .channels = 1};
+    float x[WIDE], *y, *w;
+    struct tensor t;
+    struct bed b;
+    struct output out;
+
+    bed_init(&b);
+    out = see_observations(b.g, bed_input(&b, SHAPE(-1, WIDE), x, SHAPE(1, WIDE)), &net,
+                           &p);
+    check_built(b.g);
+    check_variable(b.g, 0, "Conv/weights", SHAPE(2, 2, STACK, 1));
+    bed_init_variables(&b);
+    ck_assert_int_eq(
+        session_variable(b.s, variable_find(b.g, "Conv/weights"), &t, &b.err), 0);
+    w = tensor_f32(&t);
+    for (int i = 0; i < SIZE * STACK; i++) /* point i / STACK, of observation i % STACK */
+        w[i] = (float)(i / STACK + 1 + 10 * (i % STACK));
+    for (int i = 0; i < WIDE; i++)
+        x[i] = (float)(i * 7 % 31);
+    t = bed_fetch(&b, out);
+    y = tensor_f32(&t);
+    ck_assert_int_eq(tensor_elements(&t), AGENTS * (BESIDE + 1) + 1);
+    for (int a = 0; a < AGENTS; a++, y += BESIDE + 1) {
+        const float *seen = x + a * SEEN;
+        float sum = 0;
+
+        for (int k = 0; k < STACK; k++, seen += EACH) {
+            ck_assert(memcmp(y + k * (AT + 1), seen, AT * sizeof(*y)) == 0);
+            ck_assert(y[k * (AT + 1) + AT] == seen[EACH - 1]);
+            for (int i = 0; i < SIZE; i++)
+                sum += seen[AT + i] * (float)(i + 1 + 10 * k);
+        }
+        ck_assert_float_eq_tol(y[BESIDE], sum, 1e-3f);
+    }
+    ck_assert(y[0] == x[WIDE - 1]);
     tensor_free(&t);
     bed_done(&b);
 }
@@ -954,6 +1023,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_layer_norm, 0, 2);
     tcase_add_test(tc, test_mlp);
     tcase_add_test(tc, test_pictures);
+    tcase_add_test(tc, test_pictures_beside_numbers);
     tcase_add_test(tc, test_first_users_critic);
     tcase_add_loop_test(tc, test_initializer_statistics, 0,
                         sizeof(initializer_rows) / sizeof(initializer_rows[0]));

@@ -979,8 +979,7 @@ START_TEST(test_ids_beside_pictures)
 {
     struct space seeing = discrete;
 
-    seeing.image[0] = 3; /* as many numbers as OBS */
-    seeing.image[1] = seeing.image[2] = 1;
+    seeing.image = (struct image_part){{3, 1, 1}, 0, 0}; /* as many numbers as OBS */
     ck_assert_int_eq(
         try_build("{algorithm: masac, critic: {conv: [[2, 1, 1]]}}", seeing, 0), 0);
     ck_assert_int_eq(

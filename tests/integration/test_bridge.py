@@ -106,8 +106,18 @@ def test_bytes_stay_bytes(w):
             (flat, {"obs": 6, "uint8": True}),
             (spaces.Box(0, 255, (2, 3), np.uint8),
              {"obs": 6, "uint8": True, "image": [2, 3, 1]}),
-            (spaces.Dict({"a": image, "b": flat}), {"obs": 12, "uint8": True}),
-            (spaces.Dict({"a": image, "b": spaces.Discrete(2)}), {"obs": 8}),
+            (spaces.Dict({"a": image, "b": flat}),
+             {"obs": 12, "uint8": True, "image_part": {"shape": [2, 3, 1], "at": 0}}),
+            (spaces.Dict({"a": image, "b": spaces.Discrete(2)}),
+             {"obs": 8, "image_part": {"shape": [2, 3, 1], "at": 0, "uint8": True}}),
+            (spaces.Tuple([spaces.MultiBinary((2, 2)),
+                           spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(0, 1, (2, 2))}),
+                           spaces.Box(0, 1, (0, 2))]),
+             {"obs": 11, "image_part": {"shape": [2, 2, 1], "at": 7}}),
+            (spaces.Tuple([spaces.Dict({"a": image})]),
+             {"obs": 6, "uint8": True, "image": [2, 3, 1]}),
+            (spaces.Tuple([spaces.Dict({"a": image, "b": image}), image]),
+             {"obs": 18, "uint8": True}),
             (spaces.Box(0, 1, (2, 3, 1)), {"obs": 6, "image": [2, 3, 1]})):
         assert Observation(space, "a").described == described, described
     own = spaces.Dict({"observation": image, "action_mask": spaces.Box(0, 1, (4,), np.int8)})

@@ -253,6 +253,14 @@ def test_a_plugin_gives_bytes(w):
     err = w.brood("check", new, "--set", "env.params={bytes: 1, height: 3}", "--set",
                   "agents={sees_0: {actor: {conv: [[4, 2, 1], [4, 3, 1]]}}}", code=2)[1]
     assert "the kernel of convolution 2 is 3 wide, but what it sees is 2 x 4" in err, err
+    # two rows of five points, and five numbers behind them
+    part = ("--set", "env.params={bytes: 1, height: 2}", "--set", "agents={sees_0: {algorithm: iql, "
+            "settings: {}, critic: {conv: [[4, 2, 1]]}}, feels_0: {algorithm: random}}")
+    w.brood("run", new, "--name", "part", *part)
+    out, _ = w.brood("inspect", w.run_dir("part") / "checkpoints/201/sees_0/model.ckpt-201")
+    assert "sees_0/q_func/fully_connected/weights (DT_FLOAT) [21,4]\n" in out, out
+    err = w.brood("check", new, *part, "--set", "env.clip_observations=1", code=2)[1]
+    assert "sees_0 observes bytes" in err, err
 
 
 WIDE_AND_TALL = """\

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .context import Context as Context
     from .environments import Box as Box, Dict as Dict, Discrete as Discrete, Env as Env
     from .environments import MultiDiscrete as MultiDiscrete
-    from .players import Player as Player, Space as Space
+    from .players import ImagePart as ImagePart, Player as Player, Space as Space
     from .policies import Policy as Policy, load_policies as load_policies
     from .policies import load_policy as load_policy, play as play
     from .process import main as main
@@ -36,7 +36,7 @@ _NAMES = {
     "agent": ("Act", "Agent"), "batch": ("Batch",),
     "client": ("Run", "attach", "bridged", "launch", "program", "runs", "_text"),
     "context": ("Context",), "environments": ("Box", "Dict", "Discrete", "Env", "MultiDiscrete"),
-    "players": ("Player", "Space"),
+    "players": ("ImagePart", "Player", "Space"),
     "policies": ("Policy", "load_policies", "load_policy", "play"), "process": ("main",),
     "settings": ("Schedule", "setting"),
     "stages": ("Rows", "episodes", "stage", "transitions", "window"),

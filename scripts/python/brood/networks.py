@@ -199,6 +199,7 @@ _OPS: dict[str, Callable[..., Any]] = {
     "Square": lambda n, x: x * x,
     "Sub": lambda n, a, b: a - b,
     "Tanh": lambda n, x: np.tanh(x),
+    "Transpose": lambda n, x, order: x.transpose(order),
 }
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import Error
 from .protocol import Body
@@ -27,6 +28,33 @@ class Space:
 
 
 @dataclass(frozen=True)
+class ImagePart:
+    """The part of an observation that is an image, beside other numbers (a Dict or Tuple).
+
+    shape     (height, width, channels)
+    at        the numbers of the observation before it
+    uint8     its values are 0 .. 255, also where observations are floats
+
+    With env.stack, each of the observations side by side has one.
+    """
+    shape: tuple[int, ...]
+    at: int
+    uint8: bool = False
+
+    def split(self, obs: Any, stack: int = 1) -> tuple[Any, Any]:
+        """Observations (..., O), of NumPy or torch, as images (..., height, width, stack channels)
+        and the numbers beside them (..., R); stack: the player's."""
+        rows, (height, width, channels) = obs.shape[:-1], self.shape
+        each = obs.reshape(*rows, stack, -1)
+        end = self.at + height * width * channels
+        beside = [i for i in range(each.shape[-1]) if not self.at <= i < end]
+        images = each[..., self.at:end].reshape(*rows, stack, height, width, channels)
+        images = images.swapaxes(-4, -3).swapaxes(-3, -2)
+        return (images.reshape(*rows, height, width, stack * channels),
+                each[..., beside].reshape(*rows, stack * len(beside)))
+
+
+@dataclass(frozen=True)
 class Player:
     """An agent of the environment.
 
@@ -35,6 +63,7 @@ class Player:
     action    what its action can be
     uint8     its observations are bytes; `act` and batches give them as float32, 0 .. 255
     image     (height, width, channels) if the observation is one, flattened; otherwise ()
+    image_part  of an image beside other numbers; None if there is none
     other     it is in another group of learners, or does not learn
     """
     name: str
@@ -45,6 +74,7 @@ class Player:
     image: tuple[int, ...] = ()
     other: bool = False
     stack: int = 1
+    image_part: ImagePart | None = None
 
 
 def player_of(m: Body) -> Player:
@@ -55,7 +85,10 @@ def player_of(m: Body) -> Player:
                       bool(a.get("masked", False)))
         return Player(str(m["name"]), str(m.get("team", "")), int(m["obs"]), space,
                       bool(m.get("uint8", False)), tuple(map(int, m.get("image", ()))),
-                      bool(m.get("other", False)), int(m.get("stack", 1)))
+                      bool(m.get("other", False)), int(m.get("stack", 1)),
+                      None if (part := m.get("image_part")) is None else
+                      ImagePart(tuple(map(int, part["shape"])), int(part["at"]),
+                                bool(part.get("uint8", False))))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Error("agents: a name, observations and an action each expected",
                     code="protocol") from None
