@@ -193,19 +193,67 @@ class Observation:
             [part.encode(value[name]) for name, part in parts])
 
 
+class Entities(Observation):
+    """A Dict that ends with entities (common/msg/obs_msg.h): the k rows of its Box `name`, each
+    with 1 behind it, or zeros where `mask`, if it is given, is 0."""
+
+    def __init__(self, space, what, name, mask=None):
+        self.name, self.mask = name, mask
+        super().__init__(space, what, u8=False)
+        self.described["entities"] = [self.k, self.each // 4 + 1]
+
+    def make_dict(self, space):
+        rows = space.spaces[self.name]
+        shape = tuple(int(n) for n in getattr(rows, "shape", None) or ())
+        if kind_of(rows) != "Box" or len(shape) != 2 or 0 in shape:
+            raise Refused(f"{self.what}.{self.name}: entities of shape {shape}, expected a Box "
+                          "of shape (number of entities, numbers of each)")
+        mask = space.spaces.get(self.mask)
+        if self.mask is not None and shape_of(mask) != shape[:1]:
+            raise Refused(f"{self.what}: no '{self.mask}' of shape {shape[:1]}, which says what "
+                          f"'{self.name}' are there")
+        self.k, self.each = shape[0], 4 * shape[1]
+        super().make_dict(Without(space, self.name, self.mask))
+        if self.width == 0:
+            raise Refused(f"{self.what}: entities alone, expected numbers of the agent's own "
+                          "beside them")
+        own, rows = self.encode, Observation(rows, f"{self.what}.{self.name}", False).encode
+        self.width += self.k * (shape[1] + 1)
+        self.encode = lambda value: own(value) + self.put_there(
+            rows(value[self.name]), [1] * self.k if mask is None else value[self.mask])
+
+    def put_there(self, rows, mask):
+        self.check_shape(mask, (self.k,))
+        return b"".join([rows[i * self.each:][:self.each] + ONE if there else bytes(self.each + 4)
+                         for i, there in enumerate(flatten(mask))])
+
+
 class Without:
-    """A Dict without one of its spaces."""
+    """A Dict without some of its spaces."""
 
-    def __init__(self, space, name):
-        self.spaces = {n: s for n, s in space.spaces.items() if n != name}
+    def __init__(self, space, *names):
+        self.spaces = {n: s for n, s in space.spaces.items() if n not in names}
 
 
-def observation_of(space, what):
+def entities_of(env):
+    """The names in metadata["entities"] of an environment, or of what it wraps: of a Box in the
+    Dicts of observations, and perhaps of its mask."""
+    for e in (env, getattr(env, "env", None)):
+        names = (getattr(e, "metadata", None) or {}).get("entities")
+        if names:
+            return [names] if isinstance(names, str) else list(names)[:2]
+    return None
+
+
+def observation_of(space, what, entities=None):
     """An agent's observation; an action mask beside it is not part of it. The values of
-    another space than a Dict may be {"observation": ..., "action_mask": ...}, too."""
+    another space than a Dict may be {"observation": ..., "action_mask": ...}, too. entities: as
+    entities_of."""
     of_dict = kind_of(space) == "Dict"
     masked = of_dict and "action_mask" in space.spaces
-    seen = Observation(Without(space, "action_mask") if masked else space, what)
+    space = Without(space, "action_mask") if masked else space
+    seen = Entities(space, what, *entities) if of_dict and entities and \
+        entities[0] in space.spaces else Observation(space, what)
     if seen.width == 0:
         raise Refused(f"{what}: its observations have no entries (let a wrapper give one, "
                       "such as 0)")

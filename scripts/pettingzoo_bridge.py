@@ -26,6 +26,11 @@ Spaces   Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those,
          Boxes of actions whose entries have different bounds, agents act in [-1, 1] and the
          bridge scales; for a Box of whole numbers it rounds. An action of choices and numbers
          is hybrid: the choices of all parts come first, then their numbers.
+Parts    a Box of two or three dimensions is an image (common/config/README.md, "Learn from
+         pictures"), also as the only one in a Dict or Tuple. metadata["entities"] = ["things",
+         "there"] names a Box (k, w) of a Dict, whose rows are entities, and a MultiBinary (k)
+         that says which of them are there; without the second all are. They come last in the
+         observation, each with that bit behind its numbers.
 Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is
          that of the observation alone; or infos[agent]["action_mask"]. An environment
          must give masks from the first reset on, or never: later ones are refused. A
@@ -54,7 +59,7 @@ import sys
 import time
 import traceback
 
-from bridge_spaces import Action, Refused, is_team, observation_of
+from bridge_spaces import Action, Refused, entities_of, is_team, observation_of
 
 DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
@@ -247,6 +252,10 @@ def space_of(env, what, agent):
     return get(agent) if callable(get) else getattr(env, what + "s")[agent]
 
 
+def observation_at(env, agent):
+    return observation_of(space_of(env, "observation_space", agent), str(agent), entities_of(env))
+
+
 class Copy:
     """One copy of the environment, and each agent's last observation and mask."""
 
@@ -423,8 +432,7 @@ class Game:
         self.make_env = lambda: make(**params)
         env = self.new_env()
         self.agents = list(env.possible_agents)
-        self.observations = [observation_of(space_of(env, "observation_space", a), str(a))
-                             for a in self.agents]
+        self.observations = [observation_at(env, a) for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]
         self.encoders = [o.encode for o in self.observations]

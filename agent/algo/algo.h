@@ -18,7 +18,7 @@
 #include "agent/algo/symmetry.h"
 #include "agent/session/session.h"
 #include "common/config/algorithms.h"
-#include "common/msg/image_msg.h"
+#include "common/msg/obs_msg.h"
 #include "common/msg/protocol.h"
 #include "common/store/store_view.h"
 

@@ -104,7 +104,7 @@ static int check_seen(const struct network_config *net, const char *key,
                       first->name, s->name);
 }
 
-/* The form of what an agent observes. A stack of images alone is one image (image_msg.h). */
+/* The form of what an agent observes. A stack of images alone is one image (obs_msg.h). */
 static struct obs_form form_of(const struct network_config *net, const struct space *s)
 {
     const struct image_part *image = &s->image;

@@ -83,33 +83,6 @@ static int parse_space(const msgpack_object *agent, struct space *ret, struct er
     return 0;
 }
 
-static int is_count(const msgpack_object *o, uint64_t least, int64_t most)
-{
-    return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER && o->via.u64 >= least &&
-           o->via.u64 <= (uint64_t)most;
-}
-
-/* They leave room for an own part of the observation. */
-static int parse_entities(const msgpack_object *map, struct space *ret, struct err *err)
-{
-    const msgpack_object *array = NULL, *n;
-    int rc = msg_get_array(map, "entities", &array, err);
-
-    if (rc < 0 || array == NULL)
-        return rc;
-    n = array->via.array.ptr;
-    if (array->via.array.size == 2 && is_count(&n[0], 1, ret->obs) &&
-        is_count(&n[1], 2, ret->obs) &&
-        (int64_t)(n[0].via.u64 * n[1].via.u64) < ret->obs) {
-        ret->entities[0] = (int64_t)n[0].via.u64;
-        ret->entities[1] = (int64_t)n[1].via.u64;
-        return 0;
-    }
-    return err_set(err, ERR_PROTOCOL,
-                   "entities: their number and width within %lld numbers expected",
-                   (long long)ret->obs);
-}
-
 static int parse_agent(const msgpack_object *map, struct space *ret, struct err *err)
 {
     uint64_t stack = 0;
@@ -122,7 +95,7 @@ static int parse_agent(const msgpack_object *map, struct space *ret, struct err 
         (rc = parse_width(map, "obs", &ret->obs, err)) < 0 ||
         (rc = msg_get_u64(map, "stack", ENV_MAX_STACK, &stack, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &ret->obs_is_u8, err)) < 0 ||
-        (rc = parse_entities(map, ret, err)) < 0 ||
+        (rc = msg_get_entities(map, ret->obs, ret->entities, err)) < 0 ||
         (rc = msg_get_bool(map, "symmetric", &ret->symmetric, err)) < 0 ||
         (rc = msg_get_bool(map, "other", &ret->other, err)) < 0 ||
         (rc = parse_space(map, ret, err)) < 0)

@@ -7,7 +7,7 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/env_protocol.h"
-#include "common/msg/image_msg.h"
+#include "common/msg/obs_msg.h"
 #include "common/msg/protocol.h"
 
 #include <dlfcn.h>

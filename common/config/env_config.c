@@ -12,7 +12,7 @@ static const char *const external_keys[] = {
     "command",        "plugin",       "directory", "processes",
     "respond_within", "memory_limit", "restart",   "verify",
     "device",         "on_failure",   NULL};
-static const char *const native_keys[] = {"rules", "actions", "observe", NULL};
+static const char *const native_keys[] = {"rules", "actions", NULL};
 
 int env_config_is_external(const struct env_config *c)
 {

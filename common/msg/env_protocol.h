@@ -33,7 +33,7 @@
  *                        image? [height, width, channels] (its observation is an image:
  *                        rows of points, each point with all of its channels), or
  *                        image_part? {shape, at u, uint8? bool} (a part of it is one:
- *                        image_msg.h),
+ *                        obs_msg.h), entities? [k, w] (it ends with them; env.observe),
  *                        action {kind "discrete" | "box" | "hybrid", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each copy begins the episode that its seed determines

@@ -30,7 +30,7 @@
  *                 {name str, team str, obs u, action space,
  *                 uint8? bool (its observations are bytes, in `act` and in the log),
  *                 image? [height, width, channels] (its observation is an image), or
- *                 image_part? {shape, at u, uint8? bool} (a part of it is: image_msg.h),
+ *                 image_part? {shape, at u, uint8? bool} (a part of it is: obs_msg.h),
  *                 entities? [k, w] (it ends with k entities of w numbers each; an entity's
  *                 last number is 1, or 0: it is not there)}
  *                 space: {kind "discrete" | "box" | "hybrid" (heads, and numbers behind

@@ -50,7 +50,7 @@
 #include "common/config/run_config.h"
 #include "common/config/schema.h"
 #include "common/err/err.h"
-#include "common/msg/image_msg.h"
+#include "common/msg/obs_msg.h"
 #include "common/tensor/dtype.h"
 
 #include <stddef.h>

@@ -267,6 +267,7 @@ static int parse_agent(struct env_agent *a, const msgpack_object *map, struct er
     if ((rc = msg_get_u64(map, "obs", FOREIGN_MAX_WIDTH, &obs, err)) < 0 ||
         (rc = msg_get_bool(map, "uint8", &a->obs_is_u8, err)) < 0 ||
         (rc = msg_get_image(map, (int64_t)obs, 1, a->obs_is_u8, &a->image, err)) < 0 ||
+        (rc = msg_get_entities(map, (int64_t)obs, a->entities, err)) < 0 ||
         (rc = parse_space(&a->space, map, err)) < 0)
         return err_wrap(err, "%s", a->name);
     a->obs_width = (int32_t)obs;
@@ -352,9 +353,7 @@ int external_same_spec(const struct env_spec *a, const struct env_spec *b)
 
     for (size_t i = 0; same && i < a->n_agents; i++)
         same = strcmp(a->agents[i].name, b->agents[i].name) == 0 &&
-               a->agents[i].obs_width == b->agents[i].obs_width &&
-               a->agents[i].obs_is_u8 == b->agents[i].obs_is_u8 &&
-               image_is_same(&a->agents[i].image, &b->agents[i].image) &&
+               env_sees_alike(&a->agents[i], &b->agents[i]) &&
                same_space(&a->agents[i].space, &b->agents[i].space);
     return same;
 }

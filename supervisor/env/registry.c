@@ -205,10 +205,11 @@ static int check_observe(const struct env_class *class, const struct env_config 
 {
     for (size_t a = 0; config->observe == ENV_OBSERVE_ENTITIES && a < spec->n_agents; a++)
         if (spec->agents[a].entities[0] == 0)
-            return err_set_at(err, ERR_UNSUPPORTED, ERR_AT(.key = "env.observe"),
-                              "%s does not show entities; simple_spread, simple_tag and "
-                              "foraging do",
-                              class->info.id);
+            return err_set_at(
+                err, ERR_UNSUPPORTED, ERR_AT(.key = "env.observe"),
+                "%s does not show entities to %s; simple_spread, simple_tag, "
+                "foraging and programs that say so do",
+                class->info.id, spec->agents[a].name);
     return 0;
 }
 

@@ -55,12 +55,7 @@ static void pack_agents(const struct run_config *config, const struct env_spec *
         if (a->obs_is_u8)
             msg_put_bool(o, "uint8", 1);
         msg_put_image(o, &a->image, a->obs_width, stack);
-        if (a->entities[0] > 0) {
-            msg_key(o, "entities");
-            msg_array(o, 2);
-            msg_u64(o, (uint64_t)a->entities[0]);
-            msg_u64(o, (uint64_t)a->entities[1]);
-        }
+        msg_put_entities(o, a->entities);
         msg_key(o, "action");
         pack_space(&a->space, env_is_masked(spec, i), o);
         if (is_symmetric)

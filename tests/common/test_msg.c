@@ -1,5 +1,6 @@
 #include "common/msg/frame.h"
 #include "common/msg/msg.h"
+#include "common/msg/obs_msg.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -383,6 +384,64 @@ static void pack_tensor(uint64_t dtype, size_t rank, const uint64_t *dims, size_
     msg_bin(&out, zeros, bytes);
 }
 
+/* ---- parts of an observation ---- */
+
+/* Of 2 observations of 20 numbers: alone, and behind 3 numbers. */
+START_TEST(images_arrive)
+{
+    static const struct image_part sent[] = {{{4, 5, 1}, 0, 1}, {{2, 2, 3}, 3, 1}};
+    const int is_whole = _i == 0;
+    struct image_part is;
+
+    msg_begin_request(&out, 1, "configure");
+    msg_map(&out, 1);
+    msg_put_image(&out, &sent[_i], 20, 2);
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg_get_image(&msg.body, 40, 2, is_whole, &is, &err), 0);
+    ck_assert_int_eq(is.shape[2], is_whole ? 2 : 3); /* channels of both: of each */
+    is.shape[2] = sent[_i].shape[2];
+    ck_assert(image_is_same(&is, &sent[_i]));
+}
+END_TEST
+
+START_TEST(wrong_images_are_refused)
+{
+    static const struct {
+        uint64_t shape[4], at;
+        size_t n;
+        int is_part;
+    } wrong[] = {
+        {{4, 5}, 0, 2, 0},
+        {{4, 5, 1, 1}, 0, 4, 0},
+        {{4, 5, 2}, 0, 3, 0},
+        {{4, 4, 1}, 0, 3, 0},
+        {{0, 5, 1}, 0, 3, 1},
+        {{4, 5, 1}, 1, 3, 1},
+        {{1, 1, 1}, 20, 3, 1},
+        {{1, 1, 1}, UINT64_MAX, 3, 1},
+        {{UINT64_C(1) << 32, UINT64_C(1) << 32, 1}, 0, 3, 1},
+        {{0}, 0, 0, 1},
+    };
+    struct image_part is;
+
+    msg_begin_request(&out, 1, "configure");
+    msg_map(&out, 1);
+    if (wrong[_i].is_part) {
+        msg_key(&out, "image_part");
+        msg_map(&out, wrong[_i].n > 0 ? 2 : 1);
+        msg_put_u64(&out, "at", wrong[_i].at);
+    }
+    if (wrong[_i].n > 0) {
+        msg_key(&out, wrong[_i].is_part ? "shape" : "image");
+        msg_array(&out, wrong[_i].n);
+        for (size_t i = 0; i < wrong[_i].n; i++)
+            msg_u64(&out, wrong[_i].shape[i]);
+    }
+    ck_assert_int_eq(round_trip(), 0);
+    ck_assert_int_eq(msg_get_image(&msg.body, 20, 1, 0, &is, &err), ERR_PROTOCOL);
+}
+END_TEST
+
 START_TEST(wrong_tensors_are_refused)
 {
     static const struct {
@@ -620,6 +679,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, tensors_arrive_aligned_at_any_offset, 0, 9);
     tcase_add_test(tc, tensors_may_be_packed_in_pieces_or_empty);
     tcase_add_test(tc, strings_arrive_in_memory_of_their_own);
+    tcase_add_loop_test(tc, images_arrive, 0, 2);
+    tcase_add_loop_test(tc, wrong_images_are_refused, 0, 10);
     tcase_add_loop_test(tc, wrong_tensors_are_refused, 0, 10);
     tcase_add_loop_test(tc, what_is_no_message_is_refused, 0, 23);
     tcase_add_test(tc, a_method_has_a_longest_name);

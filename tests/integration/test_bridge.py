@@ -130,6 +130,30 @@ def test_bytes_stay_bytes(w):
             seen, flat, np.arange(6) + 251)
 
 
+def test_entities_come_last_with_what_is_there(w):
+    things = {"a": spaces.Box(-9, 9, (2, 2)), "own": spaces.Discrete(2),
+              "there": spaces.MultiBinary(2), "action_mask": spaces.MultiBinary(5)}
+    value = {"a": np.array([[1, 2], [3, 4]]), "own": 1, "there": [0, 1]}
+
+    def encoded(entities, value=value, **spaces_):
+        o = observation_of(spaces.Dict({**things, **spaces_}), "a", entities)
+        return o.described, np.frombuffer(o.encode(value), "<f4").tolist()
+
+    assert encoded(["a", "there"]) == (
+        {"obs": 8, "entities": [2, 3]}, [0, 1, 0, 0, 0, 3, 4, 1])
+    assert encoded(["a"]) == (
+        {"obs": 10, "entities": [2, 3]}, [0, 1, 0, 1, 1, 2, 1, 3, 4, 1])
+    assert encoded(["other"]) == encoded(None) == (
+        {"obs": 8, "image_part": {"shape": [2, 2, 1], "at": 0}}, [1, 2, 3, 4, 0, 1, 0, 1])
+    refused("a.own: entities of shape (), expected a Box of shape (number of entities, numbers of "
+            "each)", encoded, ["own"])
+    refused("a: no 'their' of shape (2,), which says what 'a' are there", encoded, ["a", "their"])
+    refused("a: an observation of shape (1,), the space says (2,)",
+            encoded, ["a", "there"], {**value, "there": [1]})
+    refused("a: entities alone, expected numbers of the agent's own beside them",
+            observation_of, spaces.Dict({"a": things["a"]}), "a", ["a"])
+
+
 def test_discrete_values_are_one_hot(w):
     assert seen(spaces.Discrete(3), np.int64(2)) == [0, 0, 1]
     assert seen(spaces.Discrete(3, start=-1), 0) == [0, 1, 0]

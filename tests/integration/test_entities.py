@@ -2,6 +2,7 @@
 of another size than they were trained in."""
 import json
 import re
+import sys
 
 import harness
 from test_exactness import outcome
@@ -68,6 +69,40 @@ def test_teams_of_another_size(w):
             are = returns(w, name, "--set", f"env.params.{size}={other}")
             assert len(are) == len(was) + other - n, (name, are)
             assert name == "values" or set(are.values()).isdisjoint(was.values()), (was, are)
+
+
+CROWD = """
+env: {{command: {command}, observe: entities, copies: 16, verify: false}}
+run: {{env_steps: {steps}, seed: 4}}
+experience: {{update_every: 256}}
+evaluation: {{every_env_steps: 0}}
+defaults:
+  algorithm: ippo
+  discount: 0.5
+  actor: {{hidden: [16], entities: {{units: [16]}}}}
+  critic: {{hidden: [16], entities: {{units: [16]}}}}
+  optimizer: {{learning_rate: 0.01}}
+"""
+
+
+def test_entities_of_a_program(w):
+    """Learnt with three, a policy judges nine; it is loaded, too. Each of eight steps pays 1."""
+    folder = harness.SOURCE / "tests" / "support"
+    bridge = harness.SOURCE / "scripts" / "pettingzoo_bridge.py"
+    steps = 512 if harness.SANITIZED else 4096  # the former is not enough to learn it
+    file = w.write("crowd.yaml", CROWD.format(
+        command=json.dumps(["python3", str(bridge), str(folder / "crowd.py")]), steps=steps))
+    w.brood("run", file, "--name", "crowd")
+    found = [returns(w, "crowd", "--set", f"env.params.things={n}")["agent_0"] for n in (3, 9)]
+    assert min(found) > 7 or harness.SANITIZED, found
+    sys.path[:0] = [str(harness.SOURCE / "scripts" / "python"), str(folder)]
+    import brood
+    import crowd
+    env = crowd.Crowd()
+    played = brood.play(env, brood.load_policies(w.run_dir("crowd"), env), 8)["agent_0"].mean()
+    assert played > 7 or harness.SANITIZED, played
+    _, err = w.brood("check", file, "--set", "env.params.plain=true", code=2)
+    assert "does not show entities to agent_0" in err and err.count("\n") == 1, err
 
 
 def test_what_cannot_be_is_refused(w):

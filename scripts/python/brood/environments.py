@@ -44,7 +44,8 @@ class MultiDiscrete:
 
 
 class Dict:
-    """A value for each name; as actions, of choices and numbers: {"goal": 2, "to": array}."""
+    """A value for each name: an observation in parts; as actions, of choices and numbers:
+    {"goal": 2, "to": array}."""
 
     def __init__(self, spaces: Mapping[str, Any]):
         self.spaces = dict(spaces)
@@ -65,6 +66,7 @@ class Env:
                            or False for all, or {agent: True}
         masks()            if not every action is always possible: {agent: [1, 0, ...]}
         metrics()          of the step just made: {name: number} for env.metrics
+    metadata["entities"] may name what env.observe: entities shows (pettingzoo_bridge.py).
     self.agents are those that are in the episode, self.time the steps since it began.
 
         brood.launch({"env": {"command": brood.bridged("my_env.py:MyEnv")}})

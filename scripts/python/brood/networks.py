@@ -168,6 +168,12 @@ def _softmax(_: Node, x: Array) -> Array:
     return found
 
 
+def _reduced(over: Callable[..., Array]) -> Callable[..., Array]:
+    """Of an operation with axes, such as Sum."""
+    return lambda n, x, axes: over(x, tuple(np.ravel(axes)), keepdims=bool(
+        n.attr("keep_dims", 5, 0)))
+
+
 _OPS: dict[str, Callable[..., Any]] = {
     "Add": lambda n, a, b: a + b,
     "BiasAdd": lambda n, a, b: a + b,
@@ -175,14 +181,15 @@ _OPS: dict[str, Callable[..., Any]] = {
     "Const": _constant,
     "Conv2D": _convolve,
     "Elu": lambda n, x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "Exp": lambda n, x: np.exp(x),
     "Identity": lambda n, x: x,
     "LeakyRelu": lambda n, x: np.where(
         x > 0, x, x * np.float32(struct.unpack("<f", n.attr("alpha", 4, b""))[0])),
     "MatMul": lambda n, a, b: np.matmul(a.T if n.attr("transpose_a", 5, 0) else a,
                                         b.T if n.attr("transpose_b", 5, 0) else b),
     "Maximum": lambda n, a, b: np.maximum(a, b),
-    "Mean": lambda n, x, axes: x.mean(tuple(np.ravel(axes)), keepdims=bool(
-        n.attr("keep_dims", 5, 0))),
+    "Max": _reduced(np.max),
+    "Mean": _reduced(np.mean),
     "Minimum": lambda n, a, b: np.minimum(a, b),
     "Mul": lambda n, a, b: a * b,
     "Neg": lambda n, x: -x,
@@ -197,7 +204,9 @@ _OPS: dict[str, Callable[..., Any]] = {
     "Split": lambda n, axis, x: np.split(x, n.attr("num_split", 3, 1), int(axis)),
     "SplitV": lambda n, x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], int(axis)),
     "Square": lambda n, x: x * x,
+    "StopGradient": lambda n, x: x,
     "Sub": lambda n, a, b: a - b,
+    "Sum": _reduced(np.sum),
     "Tanh": lambda n, x: np.tanh(x),
     "Transpose": lambda n, x, order: x.transpose(order),
 }

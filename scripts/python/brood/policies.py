@@ -327,8 +327,7 @@ def _names(game: Any) -> list[str]:
 def _bind(policy: Policy, game: Any, agent: Any) -> None:
     bridge = _bridge()
     with _refusals():
-        sees = bridge.observation_of(bridge.space_of(game, "observation_space", agent),
-                                     str(agent))
+        sees = bridge.observation_at(game, agent)
         acts = bridge.Action(bridge.space_of(game, "action_space", agent), str(agent))
     policy._bind(sees, acts)
 

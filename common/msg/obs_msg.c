@@ -1,4 +1,4 @@
-#include "common/msg/image_msg.h"
+#include "common/msg/obs_msg.h"
 
 #include "common/msg/msg.h"
 
@@ -81,5 +81,41 @@ int msg_get_image(const msgpack_object *map, int64_t width, int64_t stack, int i
         return 0;
     return err_set(err, ERR_PROTOCOL,
                    "image: height, width and channels of %lld values expected",
+                   (long long)width);
+}
+
+void msg_put_entities(struct msg_out *o, const int64_t entities[2])
+{
+    if (entities[0] == 0)
+        return;
+    msg_key(o, "entities");
+    msg_array(o, 2);
+    msg_u64(o, (uint64_t)entities[0]);
+    msg_u64(o, (uint64_t)entities[1]);
+}
+
+static int is_count(const msgpack_object *o, uint64_t least, int64_t most)
+{
+    return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER && o->via.u64 >= least &&
+           o->via.u64 <= (uint64_t)most;
+}
+
+int msg_get_entities(const msgpack_object *map, int64_t width, int64_t ret[2],
+                     struct err *err)
+{
+    const msgpack_object *array = NULL, *n;
+    int rc = msg_get_array(map, "entities", &array, err);
+
+    if (rc < 0 || array == NULL)
+        return rc;
+    n = array->via.array.ptr;
+    if (array->via.array.size == 2 && is_count(&n[0], 1, width) &&
+        is_count(&n[1], 2, width) && (int64_t)(n[0].via.u64 * n[1].via.u64) < width) {
+        ret[0] = (int64_t)n[0].via.u64;
+        ret[1] = (int64_t)n[1].via.u64;
+        return 0;
+    }
+    return err_set(err, ERR_PROTOCOL,
+                   "entities: their number and width within %lld numbers expected",
                    (long long)width);
 }

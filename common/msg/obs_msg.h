@@ -1,12 +1,16 @@
-/* image_msg.h - the part of an observation that is an image, and its form in `configure`.
+/* obs_msg.h - the part of an observation that networks see as an image, or as entities, and its
+ * form in `configure`.
  *
- * Message  If the whole observation is one: image [height, width, channels]; of env.stack
+ * Image    If the whole observation is one: image [height, width, channels]; of env.stack
  *          observations, whose points stand side by side, with the channels of all. If numbers
  *          are beside it: image_part {shape [height, width, channels], at u, uint8? bool}, its
  *          place in each observation, which stack as a whole.
+ * Entities entities [k, w]: the observation ends with k entities of w numbers each, the last of
+ *          which is 1 if the entity is there; if it is 0, all of them are 0. Numbers of another
+ *          kind stand before.
  */
-#ifndef COMMON_MSG_IMAGE_MSG_H
-#define COMMON_MSG_IMAGE_MSG_H
+#ifndef COMMON_MSG_OBS_MSG_H
+#define COMMON_MSG_OBS_MSG_H
 
 #include <stdint.h>
 #include <string.h>
@@ -40,5 +44,9 @@ void msg_put_image(struct msg_out *o, const struct image_part *p, int64_t width,
  * are bytes. ERR_PROTOCOL: it does not fit. */
 int msg_get_image(const struct msgpack_object *map, int64_t width, int64_t stack,
                   int is_u8, struct image_part *ret, struct err *err);
+/* The same for entities, {k, w}; 0: there are none. width: of the observation. */
+void msg_put_entities(struct msg_out *o, const int64_t entities[2]);
+int msg_get_entities(const struct msgpack_object *map, int64_t width, int64_t ret[2],
+                     struct err *err);
 
 #endif
