@@ -373,7 +373,7 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
     kit_scale_rewards(k);
     if (kit_learns(k) && p->keeps)
         make_kept(p);
-    if (k->share != NULL)
+    if (k->share != NULL && k->settings->target_kl > 0)
         make_passes(p);
     p->values = critic_network_of(p, "v_func");
     p->value = value_of(p, p->values, "value");
@@ -426,7 +426,7 @@ struct reported {
     double kl, clipped; /* means over the rows; of the actor only */
 };
 
-/* What the group knows of its passes; NULL: nothing is shared, or the batch has failed. */
+/* What the group knows of its passes; NULL: all are made, or the batch has failed. */
 static double *passes_of(struct on_policy *p, struct batch *b)
 {
     struct tensor t;
@@ -445,7 +445,8 @@ static int have_ended(struct on_policy *p, struct batch *b)
 {
     const double *passes = passes_of(p, b);
 
-    return passes == NULL || (b->args->repeat > 0 && passes[PASS_ENDED] != 0);
+    return b->rc < 0 ||
+           (passes != NULL && b->args->repeat > 0 && passes[PASS_ENDED] != 0);
 }
 
 /* A step of the group has been made: adds what all of them have measured. */
@@ -454,22 +455,22 @@ static void count_step(struct on_policy *p, struct batch *b)
     const struct algorithm_settings *set = p->kit.settings;
     const uint64_t m = (uint64_t)set->minibatches;
     double *passes = passes_of(p, b), kl = 0;
-    const int rc = passes != NULL && set->target_kl > 0
-                       ? share_measured(p->kit.share, b->args, &kl, b->err)
-                       : b->rc;
+    int rc;
 
-    if (rc < 0)
-        batch_fail(b, rc);
-    if (b->rc < 0)
+    if (passes == NULL)
         return;
+    rc = share_measured(p->kit.share, b->args, &kl, b->err);
+    if (rc < 0) {
+        batch_fail(b, rc);
+        return;
+    }
     if (b->args->repeat == 0)
         memset(passes, 0, ON_POLICY_PASS * sizeof(*passes));
     passes[PASS_KL] += kl;
     if ((b->args->repeat + 1) % m != 0)
         return;
     passes[PASS_COUNT]++;
-    passes[PASS_ENDED] =
-        set->target_kl > 0 && !(passes[PASS_KL] / (double)m <= set->target_kl);
+    passes[PASS_ENDED] = !(passes[PASS_KL] / (double)m <= set->target_kl);
     passes[PASS_KL] = 0;
 }
 
@@ -795,7 +796,7 @@ void on_policy_assign(struct algo *a, struct batch *b)
     if (b->args->repeat + 1 < (uint64_t)p->kit.repeats)
         return;
     passes = passes_of(p, b);
-    if (passes != NULL && p->kit.settings->target_kl > 0)
+    if (passes != NULL)
         batch_show(b, "epochs", passes[PASS_COUNT]);
     on_policy_move_target(p, b);
 }

@@ -82,8 +82,8 @@ struct window {
     float *target_value;              /* of the target critic */
 };
 
-/* The local variable `passes` of those who share parameters: what target_kl needs to know of an
- * update from step to step. */
+/* The local variable `passes` of those who share parameters and have a target_kl: what it needs to
+ * know of an update from step to step. */
 enum on_policy_pass {
     PASS_KL,    /* sum of approx_kl of the steps of the newest pass */
     PASS_COUNT, /* passes that are complete */

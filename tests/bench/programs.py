@@ -80,11 +80,11 @@ def unshared_bytes(pid):
         return sum(int(line.split()[1]) << 10 for line in f if line.startswith("Private_"))
 
 
-def command(folder, env, *words):
+def command(folder, env, *words, **more):
     """Starts brood, in a session of its own; env: variables besides those of this process."""
     return subprocess.Popen([BROOD, *words, "-q", "--runs-dir", folder],
                             env={**os.environ, **env}, stdout=subprocess.DEVNULL,
-                            start_new_session=True)
+                            start_new_session=True, **more)
 
 
 def start(folder, config, run, env, *more):
