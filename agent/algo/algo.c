@@ -1,6 +1,29 @@
 #include "agent/algo/algo.h"
 
 #include "agent/algo/choices.h"
+#include "common/mem/xmalloc.h"
+
+#include <stdlib.h>
+
+int algo_new(struct algo **ret, const struct algo_args *args, struct err *err)
+{
+    struct algo *a = xcalloc(1, args->ops->size);
+    const int rc = args->ops->build(a, args, err);
+
+    if (rc == 0)
+        *ret = a;
+    else
+        algo_free(args->ops, a);
+    return rc;
+}
+
+void algo_free(const struct algo_ops *ops, struct algo *a)
+{
+    if (a == NULL)
+        return;
+    ops->done(a);
+    free(a);
+}
 
 void clip_to_box(float *x, size_t rows, const struct space *space)
 {

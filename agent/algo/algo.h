@@ -182,9 +182,10 @@ struct algo_ops {
     const char *name;
     const struct algo_about *about; /* NULL: it is no row of the registry */
     int variant; /* tells algorithms that share their functions apart; their file's enum */
-    /* Builds the graph. Errors of building come from graph_error. */
-    int (*build)(struct algo **ret, const struct algo_args *args, struct err *err);
-    void (*free)(struct algo *a);
+    size_t size; /* of its struct algo */
+    /* Builds the graph; a is all-zero. Errors of building come from graph_error. */
+    int (*build)(struct algo *a, const struct algo_args *args, struct err *err);
+    void (*done)(struct algo *a); /* frees what it owns, also after an error of build */
     /* stages, act, stage: all NULL if only clients run the graph (`run` on the control
      * socket, env.id: none): it has no stages and no policy. */
     const struct stage *(*stages)(const struct algo *a, size_t *ret_n);
@@ -208,6 +209,9 @@ struct algo_ops {
                  struct stage_result *ret, struct err *err);
 };
 
+/* Builds args->ops' algorithm; the caller frees it with algo_free (NULL is fine). */
+int algo_new(struct algo **ret, const struct algo_args *args, struct err *err);
+void algo_free(const struct algo_ops *ops, struct algo *a);
 const struct algo_ops *algo_at(size_t i);           /* NULL past the end */
 const struct algo_ops *algo_find(const char *name); /* NULL if unknown */
 

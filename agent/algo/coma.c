@@ -185,13 +185,10 @@ static const struct kit_plan alone_plan = {alone, 2, .rows = ROWS_WINDOW},
 
 /* ---- building ---- */
 
-static void coma_free(struct algo *a)
+static void coma_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     on_policy_done(&a->on);
     free(a->alive_of);
-    free(a);
 }
 
 static void make_matrices(struct algo *a)
@@ -215,11 +212,10 @@ static void make_matrices(struct algo *a)
     a->probabilities = matrix_new(&k->matrices, width);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
     const struct kit_plan *plan = args->share == NULL ? &alone_plan : &shared_plan;
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc =
         on_policy_init(&a->on, args, plan, 1,
                        choices_only(self) ? choices_count(self, CHOICES_MAX) : 0, 0, err);
@@ -228,17 +224,12 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                         "%s needs discrete actions, of at most %d combinations",
                         args->config->algorithm, CHOICES_MAX);
-    if (rc == 0) {
-        a->on.find_values = find_values;
-        a->on.find_returns = find_returns;
-        make_matrices(a);
-        rc = on_policy_build_graph(&a->on, err);
-    }
-    if (rc == 0)
-        *ret = a;
-    else
-        coma_free(a);
-    return rc;
+    if (rc < 0)
+        return rc;
+    a->on.find_values = find_values;
+    a->on.find_returns = find_returns;
+    make_matrices(a);
+    return on_policy_build_graph(&a->on, err);
 }
 
 /* ---- description ---- */
@@ -275,4 +266,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops coma_ops = {ON_POLICY_OPS("coma", about, 0, build, coma_free)};
+const struct algo_ops coma_ops = {ON_POLICY_OPS("coma", about, 0, build, coma_done)};

@@ -14,9 +14,6 @@
  */
 #include "agent/algo/kit.h"
 #include "agent/graph/arithmetic.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 struct algo {
     struct kit kit;
@@ -102,19 +99,15 @@ static int build_graph(struct algo *a, struct err *err)
 
 /* ---- the algorithm ---- */
 
-static void critic_free(struct algo *a)
+static void critic_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     kit_done(&a->kit);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct agent_config *c = args->config;
     struct obs_form none;
-    struct algo *a;
     int rc = obs_form_of(&c->critic, "critic.conv", &args->agents[args->self], NULL, 1,
                          &none, err);
 
@@ -124,15 +117,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
                           "accept_reject tries changes on batches of its "
                           "own; a critic that clients train needs gradients");
-    a = xcalloc(1, sizeof(*a));
     kit_init(&a->kit, args, &plan, 0);
     a->rate = kit_add_live(&a->kit, (struct live){0});
-    rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        critic_free(a);
-    return rc;
+    return build_graph(a, err);
 }
 
 /* ---- description ---- */
@@ -161,8 +148,9 @@ static const struct algo_about about = {
 const struct algo_ops critic_ops = {
     .name = "critic",
     .about = &about,
+    .size = sizeof(struct algo),
     .build = build,
-    .free = critic_free,
+    .done = critic_done,
     .lives = kit_lives,
     .init = kit_init_values,
 };

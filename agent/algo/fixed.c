@@ -74,14 +74,11 @@ static const struct stage fixed_stages[] = {
     {.name = "propose", .runner = STAGE_LEARNERS, .repeat_from = 0},
 };
 
-static void fixed_free(struct algo *a)
+static void fixed_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
-    if (a->policy->close != NULL)
+    if (a->policy->close != NULL && a->own != NULL)
         a->policy->close(a->own);
     proposals_done(&a->proposals);
-    free(a);
 }
 
 enum variant { FROZEN, HEURISTIC, NOOP, RANDOM };
@@ -91,22 +88,12 @@ static const struct fixed_policy *const policies[] = {[FROZEN] = &frozen_policy,
                                                       [NOOP] = &noop_policy,
                                                       [RANDOM] = &random_policy};
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a = xcalloc(1, sizeof(*a));
-    int r = 0;
-
     a->policy = policies[args->ops->variant];
     a->self = &args->agents[args->self];
     a->n_agents = args->n_agents;
-    if (a->policy->open != NULL)
-        r = a->policy->open(&a->own, args, err);
-    if (r < 0) {
-        free(a);
-        return r;
-    }
-    *ret = a;
-    return 0;
+    return a->policy->open != NULL ? a->policy->open(&a->own, args, err) : 0;
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -196,9 +183,10 @@ static const struct algo_about random_about = {
 
 #define FIXED_OPS(NAME, ABOUT, VARIANT)                                                  \
     {                                                                                    \
-        .name = NAME, .about = &(ABOUT), .variant = (VARIANT), .build = build,           \
-        .free = fixed_free, .stages = stages, .carry_width = carry_width,                \
-        .reads = reads, .init = init, .act = act, .stage = propose,                      \
+        .name = NAME, .about = &(ABOUT), .variant = (VARIANT),                           \
+        .size = sizeof(struct algo), .build = build, .done = fixed_done,                 \
+        .stages = stages, .carry_width = carry_width, .reads = reads, .init = init,      \
+        .act = act, .stage = propose,                                                    \
     }
 
 const struct algo_ops frozen_ops = FIXED_OPS("frozen", frozen_about, FROZEN);

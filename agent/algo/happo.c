@@ -10,10 +10,8 @@
  * critic   the critic's steps of C, D and E; meanwhile others have their turns
  */
 #include "agent/algo/on_policy.h"
-#include "common/mem/xmalloc.h"
 #include "common/numerics/elementary.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const method[] = {
@@ -123,12 +121,9 @@ static const struct kit_plan plan = {stages, 3, .rows = ROWS_WINDOW};
 
 /* ---- building ---- */
 
-static void happo_free(struct algo *a)
+static void happo_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     on_policy_done(&a->on);
-    free(a);
 }
 
 /* Numbers the teams in the order of their first agents. */
@@ -147,24 +142,18 @@ static void count_teams(struct algo *a)
     }
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a = xcalloc(1, sizeof(*a));
-    int rc = on_policy_init(&a->on, args, &plan, 1, 0, 1, err);
+    const int rc = on_policy_init(&a->on, args, &plan, 1, 0, 1, err);
 
-    if (rc == 0) {
-        count_teams(a);
-        a->factor = matrix_new(&a->on.kit.matrices, a->teams);
-        a->weighted = matrix_new(&a->on.kit.matrices, 1);
-        a->before = matrix_new(&a->on.kit.matrices, 1);
-        a->after = matrix_new(&a->on.kit.matrices, 1);
-        rc = on_policy_build_graph(&a->on, err);
-    }
-    if (rc == 0)
-        *ret = a;
-    else
-        happo_free(a);
-    return rc;
+    if (rc < 0)
+        return rc;
+    count_teams(a);
+    a->factor = matrix_new(&a->on.kit.matrices, a->teams);
+    a->weighted = matrix_new(&a->on.kit.matrices, 1);
+    a->before = matrix_new(&a->on.kit.matrices, 1);
+    a->after = matrix_new(&a->on.kit.matrices, 1);
+    return on_policy_build_graph(&a->on, err);
 }
 
 /* ---- description ---- */
@@ -199,4 +188,4 @@ static const struct algo_about about = {
              .hybrid = 1},
     .settings = settings};
 
-const struct algo_ops happo_ops = {ON_POLICY_OPS("happo", about, 0, build, happo_free)};
+const struct algo_ops happo_ops = {ON_POLICY_OPS("happo", about, 0, build, happo_done)};

@@ -11,9 +11,6 @@
 #include "agent/algo/algo.h"
 #include "agent/saver/metagraph_import.h"
 #include "common/log/log.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 struct algo {
     struct graph *graph;
@@ -23,23 +20,20 @@ struct algo {
     int has_info;
 };
 
-static void hosted_free(struct algo *a)
+static void hosted_done(struct algo *a)
 {
     saver_free(a->saver);
     if (a->has_info)
         metagraph_info_done(&a->info);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a;
     struct err why;
     int r;
 
     if (args->metagraph == NULL)
         return err_set(err, ERR_PROTOCOL, "metagraph is missing");
-    a = xcalloc(1, sizeof(*a));
     a->graph = args->graph;
     a->prefix = args->prefix;
     r = import_meta_graph_bytes(&a->saver, a->graph, args->metagraph,
@@ -47,13 +41,9 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->has_info = r == 0;
     /* a checkpoint of brood lists some: here the client feeds these constants itself */
     collection_clear(a->graph, SETTING_CONSTANTS);
-    if (r < 0) {
-        hosted_free(a);
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
-                          "its MetaGraph: %s", why.msg);
-    }
-    *ret = a;
-    return 0;
+    return r == 0 ? 0
+                  : err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+                               "its MetaGraph: %s", why.msg);
 }
 
 /* Runs the initializers of variables without a value; returns how many got one. The first
@@ -119,7 +109,8 @@ static const struct algo_about about = {
 const struct algo_ops hosted_ops = {
     .name = "graph",
     .about = &about,
+    .size = sizeof(struct algo),
     .build = build,
-    .free = hosted_free,
+    .done = hosted_done,
     .init = init,
 };

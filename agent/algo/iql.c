@@ -16,9 +16,6 @@
 #include "agent/algo/q_network.h"
 #include "agent/algo/scalars.h"
 #include "agent/graph/arithmetic.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 static const char *const method[] = {
     "o, o' the own observation now and next, u the choice, Q the network, Q' its target,",
@@ -130,18 +127,14 @@ static int build_graph(struct algo *a, struct err *err)
 
 /* ---- the algorithm ---- */
 
-static void iql_free(struct algo *a)
+static void iql_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     q_network_done(&a->q);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const int whole = algorithm_rows(args->config) == ROWS_EPISODES;
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc;
 
     kit_init(&a->q.kit, args, whole ? &of_episodes : &of_rows, 0);
@@ -149,13 +142,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->values = matrix_new(&a->q.kit.matrices, 1);
     episodes_init(&a->episodes, &a->q.kit, &a->q.kit.index, 1);
     rc = q_network_init(&a->q, args, err);
-    if (rc == 0)
-        rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        iql_free(a);
-    return rc;
+    return rc == 0 ? build_graph(a, err) : rc;
 }
 
 /* ---- description ---- */
@@ -190,4 +177,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops iql_ops = {Q_NETWORK_OPS("iql", about, build, iql_free)};
+const struct algo_ops iql_ops = {Q_NETWORK_OPS("iql", about, build, iql_done)};

@@ -196,10 +196,11 @@ int kit_init_values(struct algo *a, struct session *s, struct rng_key key,
                     struct err *err);
 int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
               struct stage_result *ret, struct err *err);
-#define KIT_OPS(NAME, ABOUT, VARIANT, BUILD, FREE, ACT)                                  \
-    .name = (NAME), .about = &(ABOUT), .variant = (VARIANT), .build = (BUILD),           \
-    .free = (FREE), .stages = kit_stages, .reads = kit_reads, .lives = kit_lives,        \
-    .init = kit_init_values, .act = (ACT), .stage = kit_stage
+#define KIT_OPS(NAME, ABOUT, VARIANT, BUILD, DONE, ACT)                                  \
+    .name = (NAME), .about = &(ABOUT), .variant = (VARIANT),                             \
+    .size = sizeof(struct algo), .build = (BUILD), .done = (DONE), .stages = kit_stages, \
+    .reads = kit_reads, .lives = kit_lives, .init = kit_init_values, .act = (ACT),       \
+    .stage = kit_stage
 
 /* ---- a batch: the rows of a request, or the copies of one to act ---- */
 

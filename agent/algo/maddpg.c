@@ -16,9 +16,6 @@
 #include "agent/algo/rows.h"
 #include "agent/algo/scalars.h"
 #include "agent/graph/arithmetic.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 static const char *const maddpg_method[] = {
     "o, o' observations now and next, u actions, mu the policy, Q the critic, mu' and Q'",
@@ -177,27 +174,21 @@ static int build_graph(struct algo *a, struct err *err)
 
 /* ---- the algorithm ---- */
 
-static void maddpg_free(struct algo *a)
+static void maddpg_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     joint_done(&a->joint);
     kit_done(&a->kit);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const enum variant variant = (enum variant)args->ops->variant;
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc = actor_init(&a->actor, args, err);
 
     if (rc == 0)
         rc = actor_check(args, variant == MADDPG, err);
-    if (rc < 0) {
-        free(a);
+    if (rc < 0)
         return rc;
-    }
     kit_init(&a->kit, args, &plans[variant], 0);
     a->is_alone = variant == DDPG;
     joint_init(&a->joint, &a->kit, args,
@@ -207,13 +198,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->next_q = matrix_new(&a->kit.matrices, 1);
     a->error = matrix_new(&a->kit.matrices, 1);
     rc = seen_forms(&a->joint.seen, args->config, &a->actor.form, &a->joint.form, err);
-    if (rc == 0)
-        rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        maddpg_free(a);
-    return rc;
+    return rc == 0 ? build_graph(a, err) : rc;
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -256,6 +241,6 @@ static const struct algo_about ddpg_about = {
     .settings = settings};
 
 const struct algo_ops maddpg_ops = {
-    KIT_OPS("maddpg", maddpg_about, MADDPG, build, maddpg_free, act)};
+    KIT_OPS("maddpg", maddpg_about, MADDPG, build, maddpg_done, act)};
 const struct algo_ops ddpg_ops = {
-    KIT_OPS("ddpg", ddpg_about, DDPG, build, maddpg_free, act)};
+    KIT_OPS("ddpg", ddpg_about, DDPG, build, maddpg_done, act)};

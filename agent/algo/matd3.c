@@ -14,11 +14,9 @@
 #include "agent/algo/actor.h"
 #include "agent/algo/scalars.h"
 #include "agent/graph/arithmetic.h"
-#include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const char *const method[] = {
     "o, o' observations now and next, u actions, mu the policy, Q1 and Q2 the critics,",
@@ -225,26 +223,20 @@ static int build_graph(struct algo *a, struct err *err)
 
 /* ---- the algorithm ---- */
 
-static void matd3_free(struct algo *a)
+static void matd3_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     joint_done(&a->joint);
     kit_done(&a->kit);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc = actor_init(&a->actor, args, err);
 
     if (rc == 0)
         rc = actor_check(args, 1, err);
-    if (rc < 0) {
-        free(a);
+    if (rc < 0)
         return rc;
-    }
     kit_init(&a->kit, args, &plan, 0);
     joint_init(&a->joint, &a->kit, args, args->config->critic.input == CRITIC_OWN);
     joint_take_proposals(&a->joint, NULL);
@@ -253,13 +245,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->error = matrix_new(&a->kit.matrices, 1);
     a->smoothing = matrix_new(&a->kit.matrices, a->kit.self->width);
     rc = seen_forms(&a->joint.seen, args->config, &a->actor.form, &a->joint.form, err);
-    if (rc == 0)
-        rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        matd3_free(a);
-    return rc;
+    return rc == 0 ? build_graph(a, err) : rc;
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -292,4 +278,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops matd3_ops = {KIT_OPS("matd3", about, 0, build, matd3_free, act)};
+const struct algo_ops matd3_ops = {KIT_OPS("matd3", about, 0, build, matd3_done, act)};

@@ -10,9 +10,6 @@
  *          the last assign does D; count, count_ps (E)
  */
 #include "agent/algo/on_policy.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 static const char *const ppo_method[] = {
     "o the own observation, s the same (ippo), or all agents' (mappo); pi the policy, V",
@@ -54,27 +51,18 @@ static const struct kit_plan alone_plan = {alone, 1, .rows = ROWS_WINDOW},
                              shared_plan = {shared, 1 + ON_POLICY_N_SHARED_STAGES,
                                             .rows = ROWS_WINDOW};
 
-static void ppo_free(struct algo *a)
+static void ppo_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     on_policy_done(&a->on);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct kit_plan *plan = args->share == NULL ? &alone_plan : &shared_plan;
-    struct algo *a = xcalloc(1, sizeof(*a));
-    int rc = on_policy_init(&a->on, args, plan, args->ops->variant == JOINT, 0, 0, err);
+    const int rc =
+        on_policy_init(&a->on, args, plan, args->ops->variant == JOINT, 0, 0, err);
 
-    if (rc == 0)
-        rc = on_policy_build_graph(&a->on, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        ppo_free(a);
-    return rc;
+    return rc == 0 ? on_policy_build_graph(&a->on, err) : rc;
 }
 
 /* ---- descriptions ---- */
@@ -160,7 +148,7 @@ static const struct algo_about mappo_about = {
 
 #define PPO_OPS(NAME, ABOUT, VARIANT)                                                    \
     {                                                                                    \
-        ON_POLICY_OPS(NAME, ABOUT, VARIANT, build, ppo_free)                             \
+        ON_POLICY_OPS(NAME, ABOUT, VARIANT, build, ppo_done)                             \
     }
 
 const struct algo_ops ia2c_ops = PPO_OPS("ia2c", ia2c_about, OWN);

@@ -170,17 +170,14 @@ static const struct kit_plan plan = {stages,        2, updates, 1, ROWS_EPISODES
 
 /* ---- the algorithm ---- */
 
-static void qmix_free(struct algo *a)
+static void qmix_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     for (size_t k = 0; a->mixers != NULL && k < a->teams; k++)
         mixer_done(&a->mixers[k]);
     free(a->mixers);
     free(a->place);
     free(a->measured);
     q_network_done(&a->q);
-    free(a);
 }
 
 /* The places of an agent, or of the central process, among what learns together. */
@@ -274,22 +271,17 @@ static int build_agent(struct algo *a, const struct algo_args *args, struct err 
     return kit_finish(k, err);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc;
 
     kit_init(&a->q.kit, args, &plan, 0);
     count(a);
     a->q.max_steps = args->max_steps;
     rc = q_network_check_optimizer(args->config, err);
-    if (rc == 0)
-        rc = args->central ? build_central(a, err) : build_agent(a, args, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        qmix_free(a);
-    return rc;
+    if (rc < 0)
+        return rc;
+    return args->central ? build_central(a, err) : build_agent(a, args, err);
 }
 
 /* ---- the interface ---- */
@@ -329,8 +321,9 @@ static const struct algo_about about = {
 
 const struct algo_ops qmix_ops = {.name = "qmix",
                                   .about = &about,
+                                  .size = sizeof(struct algo),
                                   .build = build,
-                                  .free = qmix_free,
+                                  .done = qmix_done,
                                   .stages = kit_stages,
                                   .carry_width = q_network_carry,
                                   .rows = q_network_rows,

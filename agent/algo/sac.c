@@ -26,10 +26,8 @@
 #include "agent/algo/scalars.h"
 #include "agent/algo/soft_policy.h"
 #include "agent/graph/arithmetic.h"
-#include "common/mem/xmalloc.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static const char *const method[] = {
     "s, s' the own observation now and next (isac), or all, then the others' u and u';",
@@ -406,40 +404,28 @@ static int check(const struct algo_args *args, struct err *err)
     return rc;
 }
 
-static void sac_free(struct algo *a)
+static void sac_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     seen_done(&a->seen);
     kit_done(&a->kit);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const int is_alone = args->ops->variant == ISAC;
-    struct algo *a = xcalloc(1, sizeof(*a));
     int rc = check(args, err);
 
     if (rc == 0)
         rc = soft_policy_init(&a->policy, args, err);
-    if (rc < 0) {
-        free(a);
+    if (rc < 0)
         return rc;
-    }
     kit_init(&a->kit, args, &plans[args->ops->variant], 0);
     seen_init(&a->seen, args, is_alone || args->config->critic.input == CRITIC_OWN);
     soft_policy_make_matrices(&a->policy, &a->kit, &a->seen);
     make_matrices(a, !is_alone);
     a->n_values = is_box(a) ? a->kit.self->width : a->policy.n_choices;
     rc = seen_forms(&a->seen, args->config, &a->policy.form, &a->form, err);
-    if (rc == 0)
-        rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        sac_free(a);
-    return rc;
+    return rc == 0 ? build_graph(a, err) : rc;
 }
 
 static int act(struct algo *a, struct session *s, const struct act_args *args,
@@ -510,6 +496,6 @@ static const struct algo_about masac_about = {
     .settings = settings};
 
 const struct algo_ops isac_ops = {
-    KIT_OPS("isac", isac_about, ISAC, build, sac_free, act)};
+    KIT_OPS("isac", isac_about, ISAC, build, sac_done, act)};
 const struct algo_ops masac_ops = {
-    KIT_OPS("masac", masac_about, MASAC, build, sac_free, act)};
+    KIT_OPS("masac", masac_about, MASAC, build, sac_done, act)};

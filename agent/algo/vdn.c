@@ -9,9 +9,6 @@
 #include "agent/algo/q_network.h"
 #include "agent/algo/scalars.h"
 #include "agent/algo/team.h"
-#include "common/mem/xmalloc.h"
-
-#include <stdlib.h>
 
 static const char *const method[] = {
     "Q_i, Q'_i network and target network of agent i, 0 where it is not alive; rows",
@@ -84,13 +81,10 @@ static const struct kit_plan plan = {stages,        1, updates, 1, ROWS_EPISODES
 
 /* ---- the algorithm ---- */
 
-static void vdn_free(struct algo *a)
+static void vdn_done(struct algo *a)
 {
-    if (a == NULL)
-        return;
     q_network_done(&a->q);
     team_done(&a->team);
-    free(a);
 }
 
 static int build_graph(struct algo *a, struct err *err)
@@ -108,9 +102,8 @@ static int build_graph(struct algo *a, struct err *err)
     return kit_finish(k, err);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    struct algo *a = xcalloc(1, sizeof(*a));
     struct matrices *all = &a->q.kit.matrices;
     int rc;
 
@@ -123,13 +116,7 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->next = matrix_new(all, 1);
     a->slope = matrix_new(all, 1);
     rc = q_network_init(&a->q, args, err);
-    if (rc == 0)
-        rc = build_graph(a, err);
-    if (rc == 0)
-        *ret = a;
-    else
-        vdn_free(a);
-    return rc;
+    return rc == 0 ? build_graph(a, err) : rc;
 }
 
 /* ---- description ---- */
@@ -156,4 +143,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops vdn_ops = {Q_NETWORK_OPS("vdn", about, build, vdn_free)};
+const struct algo_ops vdn_ops = {Q_NETWORK_OPS("vdn", about, build, vdn_done)};

@@ -332,7 +332,7 @@ static int build(struct service *s, int central, const struct world *world,
     if (s->n_members > 0)
         join_group(s);
     args.share = s->share;
-    rc = s->ops->build(&s->algo, &args, err);
+    rc = algo_new(&s->algo, &args, err);
     if (rc == 0 && s->share != NULL && share_elements(s->share) == 0)
         rc = err_set(err, ERR_UNSUPPORTED, "algorithm '%s' cannot share parameters",
                      s->config.algorithm);

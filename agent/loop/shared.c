@@ -94,8 +94,7 @@ int service_open_session(struct service *s, int restored, struct err *err)
 
 void service_unconfigure(struct service *s)
 {
-    if (s->algo != NULL)
-        s->ops->free(s->algo);
+    algo_free(s->ops, s->algo);
     s->algo = NULL;
     share_free(s->share);
     s->share = NULL;

@@ -23,19 +23,21 @@ struct twin {
 
 static void twin_init(struct twin *t)
 {
-    const struct algo_args args = {
-        .graph = t->g = graph_new(), .agents = &space, .n_agents = 1};
+    const struct algo_args args = {.ops = &carrier_ops,
+                                   .graph = t->g = graph_new(),
+                                   .agents = &space,
+                                   .n_agents = 1};
     const struct rng_key key = rng_key_make(SEED, space.name, PURPOSE_INIT);
     struct err err = {0};
 
-    ck_assert_int_eq(carrier_ops.build(&t->a, &args, &err), 0);
+    ck_assert_int_eq(algo_new(&t->a, &args, &err), 0);
     ck_assert_int_eq(session_new(&t->s, t->g, NULL, &err), 0);
     ck_assert_msg(carrier_ops.init(t->a, t->s, key, &err) == 0, "%s", err.msg);
 }
 
 static void twin_done(struct twin *t)
 {
-    carrier_ops.free(t->a);
+    algo_free(&carrier_ops, t->a);
     session_free(t->s);
     graph_free(t->g);
 }

@@ -35,8 +35,8 @@ static struct bench *bench_new(const char *config)
     algorithm_settings_read(&b->settings, &b->config.defaults);
     b->space = (struct space){.name = "critic_3", .obs = OBS, .width = ACTION};
     b->graph = args.graph = graph_new();
-    b->ops = algo_find("critic");
-    ck_assert_msg(b->ops->build(&b->algo, &args, &err) == 0, "%s", err.msg);
+    b->ops = args.ops = algo_find("critic");
+    ck_assert_msg(algo_new(&b->algo, &args, &err) == 0, "%s", err.msg);
     ck_assert_int_eq(session_new(&b->session, b->graph, NULL, &err), 0);
     ck_assert_msg(
         b->ops->init(b->algo, b->session, rng_key_make(1, "critic_3", "init"), &err) == 0,
@@ -54,7 +54,7 @@ static struct bench *bench_new(const char *config)
 
 static void bench_free(struct bench *b)
 {
-    b->ops->free(b->algo);
+    algo_free(b->ops, b->algo);
     session_free(b->session);
     graph_free(b->graph);
     run_config_done(&b->config);

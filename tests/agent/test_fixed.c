@@ -62,7 +62,7 @@ static int try_open(struct player *p, const char *algorithm, const char *env,
     args.config = &p->config;
     args.settings = &p->settings;
     ck_assert_ptr_nonnull(p->ops);
-    return p->ops->build(&p->algo, &args, err);
+    return algo_new(&p->algo, &args, err);
 }
 
 static void open_player(struct player *p, const char *algorithm, const char *env,
@@ -76,8 +76,7 @@ static void open_player(struct player *p, const char *algorithm, const char *env
 
 static void close_player(struct player *p)
 {
-    if (p->algo != NULL)
-        p->ops->free(p->algo);
+    algo_free(p->ops, p->algo);
     session_free(p->session);
     graph_free(p->graph);
     *p = (struct player){0};

@@ -516,7 +516,8 @@ static int try_build(const char *config, struct space space, struct err *err)
     struct algo *algo = NULL;
     struct graph *g = graph_new();
     struct algorithm_settings settings;
-    const struct algo_args a = {.graph = g,
+    const struct algo_args a = {.ops = algo_find("iql"),
+                                .graph = g,
                                 .config = &c.defaults,
                                 .settings = &settings,
                                 .agents = &space,
@@ -527,9 +528,8 @@ static int try_build(const char *config, struct space space, struct err *err)
     (void)snprintf(space.name, AGENT_NAME_MAX, "agent_0");
     ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
     algorithm_settings_read(&settings, &c.defaults);
-    r = algo_find("iql")->build(&algo, &a, err);
-    if (r == 0)
-        algo_find("iql")->free(algo);
+    r = algo_new(&algo, &a, err);
+    algo_free(a.ops, algo);
     graph_free(g);
     run_config_done(&c);
     return r;

@@ -603,9 +603,8 @@ static int try_build(const char *config, struct space space, struct err *err)
     (void)snprintf(agents[0].name, AGENT_NAME_MAX, "agent_0");
     ck_assert_msg(agent_config_from_text(&c, config, err) == 0, "%s", err->msg);
     algorithm_settings_read(&settings, &c.defaults);
-    r = algo_find("maddpg")->build(&algo, &a, err);
-    if (r == 0)
-        algo_find("maddpg")->free(algo);
+    r = algo_new(&algo, &a, err);
+    algo_free(a.ops, algo);
     graph_free(g);
     run_config_done(&c);
     return r;

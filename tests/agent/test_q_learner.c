@@ -64,7 +64,7 @@ static void make_central(struct run *r)
 
     m->ops = algo_find(c->algorithm);
     args.ops = m->ops;
-    OK(m->ops->build(&m->algo, &args, &err), err);
+    OK(algo_new(&m->algo, &args, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
     OK(session_fix_layout(m->session, &err), err);
     OK(m->ops->init(m->algo, m->session, rng_key_make(7, "central", PURPOSE_INIT), &err),
@@ -135,7 +135,7 @@ static void run_free(struct run *r)
     forget_outputs(r);
     if (r->central.ops != NULL) {
         reads_done(&r->central.reads);
-        r->central.ops->free(r->central.algo);
+        algo_free(r->central.ops, r->central.algo);
         session_free(r->central.session);
         graph_free(r->central.graph);
     }

@@ -947,9 +947,8 @@ static int try_build(const char *config, struct space space, int other_symmetric
     args.settings = &settings;
     ops = algo_find(c.defaults.algorithm);
     args.ops = ops;
-    r = ops->build(&algo, &args, &err);
-    if (r == 0)
-        ops->free(algo);
+    r = algo_new(&algo, &args, &err);
+    algo_free(ops, algo);
     graph_free(g);
     run_config_done(&c);
     return r;

@@ -139,34 +139,25 @@ static void make_matrices(struct algo *a)
     a->draw = matrix_new(all, 1);
 }
 
-static void first_free(struct algo *a)
+static void first_done(struct algo *a)
 {
     kit_done(&a->kit);
     free(a->allowed);
-    free(a);
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
     const int32_t n_choices = choices_count(self, CHOICES_MAX);
-    struct algo *a;
-    int rc;
 
     if (self->box || n_choices == 0)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "it needs discrete actions");
-    a = xcalloc(1, sizeof(*a));
     kit_init(&a->kit, args, &plan, 0);
     a->n_choices = n_choices;
     a->allowed = xcalloc((size_t)n_choices, 1);
     make_matrices(a);
-    rc = make_graph(a, err);
-    if (rc < 0)
-        first_free(a);
-    else
-        *ret = a;
-    return rc;
+    return make_graph(a, err);
 }
 
 /* ---- what it says of itself: brood knows no algorithm ---- */
@@ -183,7 +174,7 @@ static const struct algo_about about = {
     .settings = settings};
 
 static const struct algo_ops first_ops = {
-    KIT_OPS("first", about, 0, build, first_free, act)};
+    KIT_OPS("first", about, 0, build, first_done, act)};
 
 int main(int argc, char **argv)
 {

@@ -16,10 +16,9 @@ struct algo {
     float *firsts; /* (E) */
 };
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     struct graph *g = args->graph;
-    struct algo *a = xcalloc(1, sizeof(*a));
     struct cell cell;
     struct output h;
 
@@ -33,14 +32,12 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
     a->scores = fully_connected(g, h, a->self->width, ACTIVATION_LINEAR, NULL, NULL);
     variable_scope_leave(g);
     a->init = global_variables_initializer(g, NULL);
-    *ret = a;
     return 0;
 }
 
-static void free_algo(struct algo *a)
+static void done(struct algo *a)
 {
     free(a->firsts);
-    free(a);
 }
 
 static const struct stage *stages(const struct algo *a, size_t *ret_n)
@@ -95,8 +92,9 @@ static int stage(struct algo *a, struct session *s, const struct stage_args *arg
 
 const struct algo_ops carrier_ops = {
     .name = "carrier",
+    .size = sizeof(struct algo),
     .build = build,
-    .free = free_algo,
+    .done = done,
     .stages = stages,
     .carry_width = carry_width,
     .init = init,

@@ -22,10 +22,9 @@ struct algo {
 static const struct stage stages[] = {
     {.name = "learn", .runner = STAGE_LEARNERS, .writes = 1}};
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct initializer one = ones_initializer();
-    struct algo *a = xcalloc(1, sizeof(*a));
 
     a->args = *args;
     a->kind = algorithm_of(args->config)->name[0] == 'm'    ? ROWS_TRANSITIONS
@@ -36,13 +35,12 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         get_variable(args->graph, "parameter", DT_FLOAT, &SHAPE_SCALAR, &one, 0);
     variable_scope_leave(args->graph);
     a->init = global_variables_initializer(args->graph, NULL);
-    *ret = a;
     return 0;
 }
 
-static void free_algo(struct algo *a)
+static void done(struct algo *a)
 {
-    free(a);
+    (void)a;
 }
 
 static const struct stage *get_stages(const struct algo *a, size_t *ret_n)
@@ -180,8 +178,9 @@ static int stage(struct algo *a, struct session *s, const struct stage_args *arg
 
 const struct algo_ops rowkinds_ops = {
     .name = "rowkinds",
+    .size = sizeof(struct algo),
     .build = build,
-    .free = free_algo,
+    .done = done,
     .stages = get_stages,
     .carry_width = carry_width,
     .rows = get_rows,

@@ -249,7 +249,7 @@ static void make_member(struct team *t, size_t i)
     if (t->args.share)
         args.share = join_group(t, i);
     args.ops = ops;
-    OK(ops->build(&m->algo, &args, &err), err);
+    OK(algo_new(&m->algo, &args, &err), err);
     if (t->args.share)
         OK(share_set_memory(m->share, t->shared, TEAM_SHARED_BYTES, &err), err);
     OK(session_new(&m->session, m->graph, &options, &err), err);
@@ -306,8 +306,7 @@ void team_free(struct team *t)
         tensor_free(&m->log_prob);
         tensor_free(&m->priorities);
         reads_done(&m->reads);
-        if (m->ops != NULL)
-            m->ops->free(m->algo);
+        algo_free(m->ops, m->algo);
         share_free(m->share);
         session_free(m->session);
         graph_free(m->graph);

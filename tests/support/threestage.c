@@ -35,10 +35,9 @@ static const char *own_name(const struct algo *a)
     return a->args.central ? "central" : a->args.agents[a->args.self].name;
 }
 
-static int build(struct algo **ret, const struct algo_args *args, struct err *err)
+static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct initializer one = ones_initializer();
-    struct algo *a = xcalloc(1, sizeof(*a));
 
     a->args = *args;
     variable_scope_enter(args->graph, own_name(a), NULL, REUSE_INHERIT);
@@ -46,14 +45,12 @@ static int build(struct algo **ret, const struct algo_args *args, struct err *er
         get_variable(args->graph, "parameter", DT_FLOAT, &SHAPE_SCALAR, &one, 0);
     variable_scope_leave(args->graph);
     a->init = global_variables_initializer(args->graph, NULL);
-    *ret = a;
     return 0;
 }
 
-static void free_algo(struct algo *a)
+static void done(struct algo *a)
 {
     free(a->out);
-    free(a);
 }
 
 static const struct stage *get_stages(const struct algo *a, size_t *ret_n)
@@ -208,8 +205,9 @@ static int stage(struct algo *a, struct session *s, const struct stage_args *arg
 
 const struct algo_ops threestage_ops = {
     .name = "threestage",
+    .size = sizeof(struct algo),
     .build = build,
-    .free = free_algo,
+    .done = done,
     .stages = get_stages,
     .reads = reads,
     .carry_width = carry_width,
