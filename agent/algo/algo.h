@@ -84,6 +84,7 @@ struct algo_args {
     enum env_rules rules;
     int64_t max_steps;   /* of an episode; 0: unlimited, or unknown */
     int64_t window_rows; /* E T, of an algorithm that learns from windows; 0: not known */
+    int64_t copies;      /* E, in training; 0: not known */
     /* An imported policy: a MetaGraphDef, and the prefix of a checkpoint with its
      * first values, both good until `init` is over. NULL: none. */
     const void *metagraph;

@@ -86,7 +86,7 @@ static void turn(struct algo *a, struct batch *b)
     float *all = read_factor(a, b), *factor = b->rc == 0 ? all + a->team * b->n : NULL;
     const float *before = run_log_prob(p, b, a->before), *after, *alive;
     float *advantage = batch_room(b, a->weighted);
-    const struct on_policy_kept weighted = {kept.value, advantage, kept.returns};
+    const struct on_policy_kept weighted = {.advantage = advantage};
 
     for (int64_t i = 0; i < b->n; i++)
         advantage[i] = factor[i] * kept.advantage[i];
@@ -158,7 +158,8 @@ static int build(struct algo *a, const struct algo_args *args, struct err *err)
 
 /* ---- description ---- */
 
-static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", NULL};
+static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", "recurrent_critic",
+                                       NULL};
 
 /* Kuba et al. 2022, and the settings of HARL. */
 static const struct algorithm_default happo_defaults[] = {

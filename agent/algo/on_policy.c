@@ -31,7 +31,7 @@ static int check_recurrent(const struct algo_args *args, struct err *err)
     const struct algorithm_settings *set = args->settings;
     const int64_t chunks = args->window_rows / set->chunk;
 
-    if (set->recurrent == 0)
+    if (set->recurrent == 0 && set->recurrent_critic == 0)
         return 0;
     if (args->window_rows > 0 && chunks < set->minibatches)
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.minibatches"),
@@ -130,6 +130,10 @@ static void make_matrices(struct on_policy *p)
         *computed[i] = matrix_new(all, 1);
     p->kept_room = matrix_new(all, 3);
     p->of_chunks = matrix_new(all, p->kit.self->width);
+    if (p->memory.units > 0) {
+        p->after = matrix_new(all, p->memory.width);
+        p->end_carry = matrix_new(all, p->memory.width);
+    }
 }
 
 int on_policy_init(struct on_policy *p, const struct algo_args *args,
@@ -147,6 +151,9 @@ int on_policy_init(struct on_policy *p, const struct algo_args *args,
     p->keeps = keeps || args->share != NULL;
     p->choices = choices;
     sampled_policy_init(&p->policy, &p->kit, args);
+    rc = recurrent_critic_init(&p->memory, &p->kit, args, err);
+    if (rc < 0)
+        return rc;
     see(p, joint && args->config->critic.input == CRITIC_ALL);
     make_matrices(p);
     return 0;
@@ -172,6 +179,7 @@ static void make_placeholders(struct on_policy *p)
 
     p->policy.observation = kit_placeholder(k, p->policy.input, "observation");
     p->state = kit_placeholder(k, matrix_width(p->now), "state");
+    recurrent_critic_make(&p->memory);
     p->policy.action = kit_placeholder(k, width, "action");
     if (p->policy.masked)
         p->policy.allowed = kit_placeholder(k, width, "allowed");
@@ -267,17 +275,25 @@ static void make_critic_loss(struct on_policy *p)
     p->critic_loss = weighted(p, maximum(g, error, clipped), "critic_loss");
 }
 
-/* The critic's output: one value (B, 1), or one of each choice (B, C). */
-static struct output critic_network_of(struct on_policy *p, const char *scope)
+/* The critic's output: one value (B, 1), or one of each choice (B, C). With a memory, steps 0: of
+ * one step, *ret_carry is that after it; otherwise of chunks of so many. */
+static struct output critic_network_of(struct on_policy *p, const char *scope, int steps,
+                                       enum reuse reuse, struct output *ret_carry)
 {
     const struct network_config *net = &p->kit.config->critic;
+    const struct recurrent_critic *c = &p->memory;
     struct graph *g = p->kit.graph;
     struct output value;
 
+    *ret_carry = c->carry;
     value = obs_norm_apply(&p->obs_norm, g, p->state, p->seen_obs);
-    variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
+    variable_scope_enter(g, scope, NULL, reuse);
     value = see_observations(g, value, net, &p->form);
-    value = mlp(g, value, net, p->choices > 0 ? p->choices : 1);
+    value = mlp_hidden(g, value, net);
+    if (c->units > 0)
+        value =
+            mlp_recurrent(g, value, net, c->cell, c->units, ret_carry, c->first, steps);
+    value = mlp_output(g, value, net, p->choices > 0 ? p->choices : 1);
     variable_scope_leave(g);
     return value;
 }
@@ -301,13 +317,37 @@ static struct value_layer last_layer(const struct on_policy *p)
                  : (struct value_layer){items[n - 2].variable, items[n - 1].variable};
 }
 
+static void make_critic(struct on_policy *p)
+{
+    struct output none;
+
+    p->values = critic_network_of(p, "v_func", 0, REUSE_INHERIT, &p->step.next_carry);
+    p->norm.value = last_layer(p);
+    if (p->memory.units > 0) {
+        p->step.value = value_of(p, p->values, "step_value");
+        p->values = critic_network_of(p, "v_func", p->memory.chunk, REUSE_TRUE, &none);
+    }
+    p->value = value_of(p, p->values, "value");
+    if (p->memory.units == 0 || !kit_learns(&p->kit))
+        return;
+    recurrent_critic_make_state(&p->memory, p->keeps ? p->window_rows : 0);
+    p->step.carry = recurrent_critic_add(&p->memory, "v_func");
+}
+
 static void make_target(struct on_policy *p)
 {
     static const struct following target = {"target_v_func", "v_func"};
     struct kit *k = &p->kit;
 
-    p->target_value = value_of(p, critic_network_of(p, "target_v_func"), "target_value");
+    p->target_value = value_of(p,
+                               critic_network_of(p, "target_v_func", 0, REUSE_INHERIT,
+                                                 &p->target_step.next_carry),
+                               "target_value");
     p->norm.target = last_layer(p);
+    if (p->memory.units > 0) {
+        p->target_step.value = p->target_value;
+        p->target_step.carry = recurrent_critic_add(&p->memory, "target_v_func");
+    }
     kit_follow(k, &target, 1, kit_keep(k), "update_target", "init_target");
 }
 
@@ -375,9 +415,7 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
         make_kept(p);
     if (k->share != NULL && k->settings->target_kl > 0)
         make_passes(p);
-    p->values = critic_network_of(p, "v_func");
-    p->value = value_of(p, p->values, "value");
-    p->norm.value = last_layer(p);
+    make_critic(p);
     make_steps(p);
     if (kit_learns(k) && (p->choices > 0 || k->settings->n_step > 0))
         make_target(p);
@@ -510,11 +548,11 @@ static int64_t place_chunks(struct on_policy *p, const struct batch *b,
 }
 
 /* The minibatch of step number `step` of an update. The minibatches of an epoch differ by
- * at most one chunk in length. The critic alone needs no chunks. */
+ * at most one chunk in length. Networks without a memory need no chunks. */
 static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
                                     int64_t step, int for_actor, int for_critic)
 {
-    const int64_t chunk = for_actor ? p->policy.chunk : 1;
+    const int64_t chunk = for_actor ? p->policy.chunk : p->memory.chunk;
     const int64_t n = b->args->batch * on_policy_chunks(b, chunk);
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
@@ -594,6 +632,7 @@ static void feed_actor(struct on_policy *p, struct batch *b,
 static void feed_critic(struct on_policy *p, struct batch *b,
                         const struct on_policy_kept *kept, const struct minibatch *mini)
 {
+    recurrent_critic_feed(&p->memory, b, kept->carries, mini->place);
     batch_feed(b, p->state, p->now);
     if (p->choices > 0)
         batch_feed(b, p->choice, p->chosen);
@@ -642,18 +681,18 @@ static void measure_policy(struct on_policy *p, struct batch *b, struct reported
     ret->clipped += clipped;
 }
 
-/* What a policy carries has no image under a symmetry, but that 0 is its own: chunks that do not
+/* What a network carries has no image under a symmetry, but that 0 is its own: chunks that do not
  * begin an episode are shown as they are stored. */
 static void select_chunks(struct on_policy *p, struct batch *b,
-                          const struct minibatch *mini, uint64_t draw)
+                          const struct minibatch *mini, int64_t chunk, uint64_t draw)
 {
-    const int64_t chunks = mini->n / p->policy.chunk;
+    const int64_t chunks = mini->n / chunk;
     const float *first;
 
     batch_select_sequences(b, mini->place, p->rows, mini->n, chunks, draw);
     if (b->symmetry == NULL)
         return;
-    first = batch_take(b, p->policy.firsts);
+    first = batch_take(b, p->first);
     for (int64_t r = 0; b->rc == 0 && r < chunks; r++)
         if (first[r] == 0)
             batch_leave_sequence(b, r);
@@ -668,8 +707,11 @@ static void learn_minibatch(struct on_policy *p, struct batch *b,
     const size_t first = mini.for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC;
     const uint64_t draw = b->args->update * (uint64_t)p->kit.repeats + mini.step;
 
-    if (p->policy.units > 0 && mini.for_actor)
-        select_chunks(p, b, &mini, draw);
+    const int64_t chunk = mini.for_actor ? p->policy.chunk : p->memory.chunk;
+    const int is_recurrent = (mini.for_actor ? p->policy.units : p->memory.units) > 0;
+
+    if (is_recurrent)
+        select_chunks(p, b, &mini, chunk, draw);
     else
         batch_select(b, mini.place, p->rows, mini.n, 1, draw);
     weigh(p, b);
@@ -712,9 +754,10 @@ void on_policy_run_epochs(struct on_policy *p, struct batch *b,
     const struct algorithm_settings *set = p->kit.settings;
     const int64_t m = set->minibatches;
     const int stops_early = for_actor && set->target_kl > 0;
-    /* Rows of a chunk are much alike: the critic, which needs no order, learns more from
-     * drawn ones. */
-    const int apart = for_actor && for_critic && p->policy.units > 0;
+    /* Rows of a chunk are much alike: a network that needs no order learns more from drawn
+     * ones. */
+    const int apart =
+        for_actor && for_critic && (p->policy.units > 0) != (p->memory.units > 0);
     struct reported all = {0}, of_critic = {0};
     int64_t steps = 0;
     double kl = 0; /* mean of the newest pass */

@@ -34,8 +34,9 @@
  *          that target_kl allows, the stages of C do nothing; the local variable `passes` says so,
  *          of members and ps. E is in `count` and, of the ps, `count_ps`, from what each member's
  *          `prepare` has summarised.
- * recurrent  the policy may be (sampled_policy.h); critics see the whole state, and are not.
- *          The policy's minibatches are of whole chunks, the critic's of rows.
+ * recurrent  the policy may be (sampled_policy.h), and so may the critic (recurrent_critic.h), but
+ *          coma's. Minibatches of what is recurrent are of whole chunks, others of rows; if one of
+ *          the two is and the other not, each step of C is two runs.
  * symmetry each row of a minibatch is shown under a drawn element of the environment's group
  *          (symmetry.h) in C; A and B see the rows as they are. Of a recurrent policy each chunk
  *          that begins an episode is shown under one, as what is carried into it is 0; all others
@@ -47,6 +48,7 @@
 #define AGENT_ALGO_ON_POLICY_H
 
 #include "agent/algo/kit.h"
+#include "agent/algo/recurrent_critic.h"
 #include "agent/algo/sampled_policy.h"
 #include "agent/algo/scalars.h"
 #include "agent/algo/value_norm.h"
@@ -58,6 +60,7 @@ enum { ON_POLICY_ACTOR, ON_POLICY_CRITIC, ON_POLICY_STEPS };
 struct on_policy_kept {
     float *value; /* as the critic gave it */
     float *advantage, *returns;
+    float *carries; /* (n, H) into each row, of a recurrent critic; else NULL */
 };
 
 /* Sums over the rows in which the agent is alive. `normalize` adds up those of all members of
@@ -112,6 +115,8 @@ struct on_policy {
     struct output old_log_prob, advantage, returns, old_value, weight; /* (B, 1) */
     struct output values;              /* (B, C), or `value` */
     struct output value, target_value; /* (B, 1) */
+    struct recurrent_critic memory;
+    struct critic_step step, target_step; /* of a recurrent critic and its target */
     struct output actor_loss, entropy, critic_loss;
     struct variable *kept;   /* (3, n) */
     struct variable *passes; /* (ON_POLICY_PASS); NULL: nothing is shared */
@@ -127,6 +132,7 @@ struct on_policy {
     /* (B, 1), computed */
     struct matrix *scaled_value, *next_value, *target_values, *end_value, *kept_room,
         *of_chunks;
+    struct matrix *after, *end_carry; /* (B, H), of a recurrent critic */
     struct matrix *batch_advantage, *batch_returns, *batch_value, *now_log_prob;
     uint32_t *
         order; /* of the window's chunks, drawn; without a recurrent layer, of its rows */

@@ -67,7 +67,8 @@ static int build(struct algo *a, const struct algo_args *args, struct err *err)
 
 /* ---- descriptions ---- */
 
-static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", NULL};
+static const char *const settings[] = {ON_POLICY_SETTINGS, "gae", "recurrent_critic",
+                                       NULL};
 
 /* Yu et al. 2022, and the settings of its authors' code for the particle worlds. */
 static const struct algorithm_default ppo_defaults[] = {

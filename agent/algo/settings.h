@@ -36,7 +36,8 @@ struct algorithm_settings {
     double hysteresis;
     int agent_id, last_action; /* inputs of the networks, as one-hot vectors */
     int64_t recurrent;         /* units of a recurrent layer; 0: none */
-    enum recurrent_cell cell;  /* its kind */
+    int64_t recurrent_critic;  /* of another one, of a window's critic */
+    enum recurrent_cell cell;  /* their kind */
     int64_t chunk;             /* steps that are unrolled of a window */
     double gae;                /* lambda of the advantages */
     double lambda;             /* of the targets of Q-networks */

@@ -16,7 +16,8 @@ struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b)
 
     if (p->kept == NULL) {
         base = batch_room(b, p->kept_room);
-        return (struct on_policy_kept){base, base + n, base + 2 * n};
+        return (struct on_policy_kept){base, base + n, base + 2 * n,
+                                       recurrent_critic_carries(&p->memory, b)};
     }
     if (n > p->window_rows)
         rc = err_set(b->err, ERR_ARG, "%lld rows in a window of %lld", (long long)n,
@@ -25,10 +26,11 @@ struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b)
         rc = session_variable(b->session, p->kept, &t, b->err);
     if (rc < 0) {
         batch_fail(b, rc);
-        return (struct on_policy_kept){NULL, NULL, NULL};
+        return (struct on_policy_kept){NULL, NULL, NULL, NULL};
     }
     base = t.data;
-    return (struct on_policy_kept){base, base + n, base + 2 * n};
+    return (struct on_policy_kept){base, base + n, base + 2 * n,
+                                   recurrent_critic_carries(&p->memory, b)};
 }
 
 void on_policy_select_all(struct batch *b)
@@ -89,6 +91,21 @@ int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const fl
     return cuts;
 }
 
+/* The values of next observations of the batch's rows, which are ends, by a recurrent critic. */
+static void run_steps_after(struct on_policy *p, struct batch *b,
+                            const struct critic_step *net, float *ret)
+{
+    const float *after = batch_take(b, p->after);
+    float *carry = batch_room(b, p->end_carry);
+    const int64_t width = p->memory.width;
+
+    for (int64_t k = 0; k < b->n; k++)
+        memcpy(carry + k * width, after + p->ends[k] * width,
+               (size_t)width * sizeof(*carry));
+    batch_feed(b, p->memory.carry, p->end_carry);
+    run_critic(p, b, net->value, p->next, NULL, ret);
+}
+
 /* Sets the values of next observations: the next row's value, or where the episode or the
  * window ends, the value of the row's own next observation. */
 static void run_next_values(struct on_policy *p, struct batch *b, const struct window *w,
@@ -104,8 +121,11 @@ static void run_next_values(struct on_policy *p, struct batch *b, const struct w
     memcpy(w->next_value, values + 1, (size_t)(w->n - 1) * sizeof(*values));
     batch_select(b, p->ends, p->rows, ends, 0, b->args->update);
     end_value = batch_room(b, p->end_value);
-    run_critic(p, b, has_target ? p->target_value : p->value, p->next, p->next_chosen,
-               end_value);
+    if (p->memory.units > 0)
+        run_steps_after(p, b, has_target ? &p->target_step : &p->step, end_value);
+    else
+        run_critic(p, b, has_target ? p->target_value : p->value, p->next, p->next_chosen,
+                   end_value);
     for (int64_t k = 0; k < b->n; k++)
         w->next_value[p->ends[k]] = end_value[k];
     on_policy_select_all(b);
@@ -129,10 +149,35 @@ static struct window open_window(struct on_policy *p, struct batch *b)
     return w;
 }
 
+/* V of both critics, if they are recurrent. */
+static void unroll(struct on_policy *p, struct batch *b, const struct window *w,
+                   const struct on_policy_kept *kept)
+{
+    const int has_target = p->kit.update_targets != NULL;
+    float *after = batch_room(b, p->after);
+
+    on_policy_reserve(p, b);
+    recurrent_critic_unroll(&p->memory, b, &p->step, p->state, p->now, w->first, p->place,
+                            p->rows,
+                            (struct unrolled){.value = kept->value,
+                                              .carry = kept->carries,
+                                              .after = has_target ? NULL : after});
+    if (has_target)
+        recurrent_critic_unroll(
+            &p->memory, b, &p->target_step, p->state, p->now, w->first, p->place, p->rows,
+            (struct unrolled){.value = w->target_value, .after = after});
+    recurrent_critic_end(&p->memory, b);
+    on_policy_select_all(b);
+}
+
 /* V of both critics. */
 static void find_values(struct on_policy *p, struct batch *b, const struct window *w,
                         const struct on_policy_kept *kept)
 {
+    if (p->memory.units > 0) {
+        unroll(p, b, w, kept);
+        return;
+    }
     run_critic(p, b, p->value, p->now, NULL, kept->value);
     if (p->kit.update_targets != NULL)
         run_critic(p, b, p->target_value, p->now, NULL, w->target_value);

@@ -17,6 +17,7 @@ struct world {
     enum env_rules rules;
     uint64_t max_steps;    /* 0: unlimited */
     uint64_t window;       /* rows; 0: not known */
+    uint64_t copies;       /* 0: not known */
     const void *metagraph; /* NULL: none */
     size_t metagraph_bytes;
     char prefix[4096]; /* "": none */
@@ -154,6 +155,7 @@ static int parse_world(const msgpack_object *body, struct world *ret, struct err
         (rc = msg_get_str(body, "rules", rules, sizeof(rules), err)) < 0 ||
         (rc = msg_get_u64(body, "max_steps", INT64_MAX, &ret->max_steps, err)) < 0 ||
         (rc = msg_get_u64(body, "window", WINDOW_MAX_ROWS, &ret->window, err)) < 0 ||
+        (rc = msg_get_u64(body, "copies", WINDOW_MAX_ROWS, &ret->copies, err)) < 0 ||
         (rc = msg_get_bin(body, "metagraph", &ret->metagraph, &ret->metagraph_bytes,
                           err)) < 0)
         return rc;
@@ -315,6 +317,7 @@ static int build(struct service *s, int central, const struct world *world,
                              .rules = world->rules,
                              .max_steps = (int64_t)world->max_steps,
                              .window_rows = (int64_t)world->window,
+                             .copies = (int64_t)world->copies,
                              .metagraph = world->metagraph,
                              .metagraph_bytes = world->metagraph_bytes,
                              .prefix = *world->prefix != '\0' ? world->prefix : NULL};

@@ -187,8 +187,13 @@ static double number_of(const struct agent_config *a, const struct field *f)
 
 double agent_setting_marked(const struct agent_config *a, unsigned flag)
 {
-    return a->settings.of != NULL ? number_of(a, algorithm_setting(a->settings.of, flag))
-                                  : 0;
+    const struct algorithm_info *of = a->settings.of;
+    double sum = 0;
+
+    for (size_t i = 0; of != NULL && i < of->settings.n; i++)
+        if (of->settings.fields[i].flags & flag)
+            sum += number_of(a, &of->settings.fields[i]);
+    return sum;
 }
 
 double agent_setting(const struct agent_config *a, const char *key)

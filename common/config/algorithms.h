@@ -148,8 +148,8 @@ void agent_section_take(struct agent_config *a, struct arena *arena);
 /* The same for an algorithm that is no row of algorithm_at. */
 void agent_section_take_as(struct agent_config *a, const struct algorithm_info *is,
                            struct arena *arena);
-/* The number, flag or choice of the setting with one of the flags, or of that key (a schedule's
- * first value); 0 if the agent has no such setting. */
+/* The number, flag or choice of the setting with one of the flags (of several: their sum), or of
+ * that key (a schedule's first value); 0 if the agent has no such setting. */
 double agent_setting_marked(const struct agent_config *a, unsigned flag);
 double agent_setting(const struct agent_config *a, const char *key);
 /* The text of the setting with that flag; NULL: none, or not given. */

@@ -43,7 +43,7 @@
  *               numerics? str ("portable" | "native"; common/numerics/numerics.h)
  *               env? str (env.id), rules? str ("mpe2" | "openai"),
  *               max_steps? u (of an episode; 0: unlimited), window? u (rows of a window:
- *               experience.update_every),
+ *               experience.update_every), copies? u (E, in training),
  *               symmetry? [factor...]: the environment's symmetries (symmetry_msg.h),
  *               draws? str: the name of the group of learners in the keys of symmetry
  *               draws (absent: "experience"),

@@ -156,7 +156,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     if (agent_setting_marked(own, FIELD_SYMMETRY) > 0)
         env_symmetry(&config->env, &arena, &symmetry);
     env_symmetry_stack(spec, &arena, &symmetry);
-    msg_map(o, 11u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
+    msg_map(o, 12u + (symmetry.n_factors > 0 ? 1 : 0) + (policy != NULL ? 1 : 0) +
                    (policy != NULL && policy->prefix != NULL ? 1 : 0) +
                    (process.sharing != SHARING_NONE ? 1 : 0) + (has_draws ? 1 : 0) +
                    (own->command != NULL ? 1 : 0));
@@ -174,6 +174,7 @@ void rollout_pack_configure(const struct run_config *config, const struct env_sp
     msg_put_u64(o, "max_steps", (uint64_t)spec->max_steps);
     msg_put_u64(o, "window",
                 (uint64_t)run_config_experience(config, process.settings).update_every);
+    msg_put_u64(o, "copies", config->env.copies);
     if (has_draws)
         msg_put_str(o, "draws", groups.group[group].draws);
     if (symmetry.n_factors > 0) {

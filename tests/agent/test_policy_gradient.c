@@ -133,10 +133,12 @@ static const struct variant variants[] = {
 
 /* ---- the team and its rows ---- */
 
+static uint64_t first_row; /* of the window in the log */
+
 /* The row of the window with copy i / STEPS and time i % STEPS. */
 static uint64_t row_of(int i)
 {
-    return (uint64_t)(i % STEPS * COPIES + i / STEPS);
+    return first_row + (uint64_t)(i % STEPS * COPIES + i / STEPS);
 }
 
 /* Copy 0 is truncated after step 2, copy 1 terminated after step 3; agent_0 has left copy
@@ -204,7 +206,7 @@ static void write_masks(struct team *t, const struct space *s)
 static struct team *open_teams(const struct variant *v, int apart)
 {
     char config[512] = "";
-    struct team_args args = team_spread(config, ROWS);
+    struct team_args args = team_spread(config, 2 * ROWS);
     struct team *t;
 
     (void)snprintf(
@@ -217,6 +219,7 @@ static struct team *open_teams(const struct variant *v, int apart)
     args.obs = OBS;
     args.share = v->share;
     args.window_rows = ROWS;
+    args.copies = COPIES;
     args.space = *v->space;
     args.apart = apart;
     t = team_new(&args);
@@ -1130,6 +1133,96 @@ START_TEST(proposals_are_keyed_draws)
 }
 END_TEST
 
+/* ---- a recurrent critic ---- */
+
+enum { UNITS = 3, CHUNK = 4 };
+
+/* The critic's values of CHUNK steps from row i on, as its minibatches run it. */
+static void run_chunk(struct team *t, int i, const float *carry, float ret[CHUNK])
+{
+    static const char *const names[] = {"agent_0/state", "agent_0/critic_carry",
+                                        "agent_0/critic_first"};
+    struct member *m = &t->members[0];
+    float state[CHUNK][2 * OBS] = {0}, first[CHUNK] = {0};
+    const float *const data[] = {state[0], carry, first};
+    const struct shape shapes[] = {SHAPE(CHUNK, 2 * OBS), SHAPE(1, UNITS),
+                                   SHAPE(CHUNK, 1)};
+    const struct output value = {graph_operation(m->graph, "agent_0/value"), 0};
+    struct tensor to = tensor_view(DT_FLOAT, SHAPE(CHUNK, 1), ret);
+    struct feed feeds[3];
+    const struct run_args run = {
+        .feeds = feeds, .n_feeds = 3, .fetches = &value, .n_fetches = 1};
+    struct err err;
+
+    for (int k = 0; k < CHUNK && i / STEPS == (i + k) / STEPS; k++) {
+        double own[OBS], other[OBS], is_first;
+
+        read_column(t, i + k, "agent_0", "obs", own);
+        read_column(t, i + k, "agent_1", "obs", other);
+        read_column(t, i + k, NULL, "first", &is_first);
+        for (int j = 0; j < OBS; j++) {
+            state[k][j] = (float)own[j];
+            state[k][OBS + j] = (float)other[j];
+        }
+        first[k] = (float)is_first;
+    }
+    for (int k = 0; k < 3; k++)
+        feeds[k] = (struct feed){{graph_operation(m->graph, names[k]), 0},
+                                 tensor_const_view(DT_FLOAT, shapes[k], data[k])};
+    ck_assert_ptr_nonnull(value.op);
+    ck_assert_msg(session_run(m->session, &run, &to, &err) == 0, "%s", err.msg);
+}
+
+static const float *floats_of(struct team *t, const char *variable)
+{
+    const struct tensor x = team_variable(t, 0, variable);
+
+    return tensor_f32(&x);
+}
+
+/* Chunks that begin with the carry that was kept give the values of the whole window, to the bit,
+ * also where an episode begins in one. A window goes on with what the one before it has left; if
+ * rows are missing between them, with 0. */
+START_TEST(chunks_of_a_critic_give_the_values_of_the_window)
+{
+    static const struct variant v = {"happo", "recurrent_critic: 3, chunk: 4, epochs: 1",
+                                     &discrete, .joint = 1};
+    struct team *t = open_team(&v);
+    size_t n;
+    const struct stage *prepare = t->members[0].ops->stages(t->members[0].algo, &n);
+    const float *carries, *values, *end;
+    struct stage_result res;
+    float left[COPIES * UNITS];
+
+    run_stage(t, prepare, 0, 0, 0, &res);
+    values = floats_of(t, "window");
+    carries = floats_of(t, "critic_carry/window");
+    end = floats_of(t, "critic_carry/v_func");
+    for (int e = 0; e < COPIES; e++)
+        for (int i = e * STEPS; i < (e + 1) * STEPS; i += CHUNK) {
+            const int steps = (e + 1) * STEPS - i < CHUNK ? (e + 1) * STEPS - i : CHUNK;
+            float got[CHUNK];
+
+            run_chunk(t, i, carries + i * UNITS, got);
+            ck_assert_mem_eq(got, values + i, (size_t)steps * sizeof(float));
+        }
+    memcpy(left, end, sizeof(left));
+    ck_assert_float_ne(left[0], 0);
+    for (int missing = 0; missing < 2; missing++) {
+        first_row = missing ? 2 : ROWS;
+        for (int i = 0; i < ROWS && !missing; i++)
+            team_write_joint(t, row_of(i), "first", 0);
+        run_stage(t, prepare, 0, (uint64_t)missing + 1, 0, &res);
+        for (int e = 0; e < COPIES; e++)
+            for (int k = 0; k < UNITS; k++)
+                ck_assert_float_eq(carries[e * STEPS * UNITS + k],
+                                   missing ? 0 : left[e * UNITS + k]);
+    }
+    first_row = 0;
+    team_free(t);
+}
+END_TEST
+
 /* ---- acting ---- */
 
 /* Draws follow the policy: the frequencies of choices are their probabilities, numbers have
@@ -1222,6 +1315,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, factors_of_two_agents, 0, 2);
     tcase_add_test(tc, an_update_again_has_the_same_minibatches);
     tcase_add_test(tc, proposals_are_keyed_draws);
+    tcase_add_test(tc, chunks_of_a_critic_give_the_values_of_the_window);
     tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
     suite_add_tcase(suite, tc);
     return suite;

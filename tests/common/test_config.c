@@ -789,7 +789,7 @@ START_TEST(a_complete_configuration_takes_another_choice)
         {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
          "defaults.settings: dropped gae, n_step, clip_ratio, entropy, epochs, "
          "minibatches, normalize_observations, target_kl, value_norm, advantage_norm, "
-         "huber, recurrent, cell and chunk: no setting of maddpg\n"},
+         "huber, recurrent, recurrent_critic, cell and chunk: no setting of maddpg\n"},
         {ENV, "defaults.optimizer.type=rmsprop",
          "defaults.optimizer: dropped beta1 and beta2: no setting of the optimizer "
          "rmsprop\n"},

@@ -7,7 +7,8 @@ before an update and the rows of its window, this script makes the update anew i
 the papers have it: acting step by step (Cho et al. 2014, torch.nn.GRUCell), generalised
 advantages (Schulman et al. 2016, equation 16), the clipped losses (Schulman et al. 2017,
 equation 7; Yu et al. 2022), Adam as TensorFlow has it, and the statistics of observations by
-numpy.mean and numpy.var. What the policy carried, the log-probabilities of its actions, all
+numpy.mean and numpy.var. A recurrent critic is unrolled from the first window on, each with the
+checkpoint that it was played with. What the policy carried, the log-probabilities of its actions, all
 variables with their slots, statistics, and reported numbers agree in 1e-5. One case has hybrid
 actions with masks: the probability of a choice times the density of two normal numbers.
 
@@ -67,6 +68,7 @@ class Case:
         self.scaled = more.get("scaled", True)  # value_norm: running; huber: 10
         self.entities = more.get("entities")  # pools of policy and critic
         self.hybrid = more.get("hybrid", False)  # three choices, two numbers
+        self.critic = more.get("critic", 0)  # units of its recurrent layer
 
     def config(self):
         settings = f"chunk: {self.chunk}, epochs: {self.epochs}, minibatches: {self.minibatches}"
@@ -74,6 +76,8 @@ class Case:
             settings += ", normalize_observations: running"
         if not self.scaled:
             settings += ", value_norm: none, huber: none, advantage_norm: false"
+        if self.critic:
+            settings += f", recurrent_critic: {self.critic}"
         actor = ", layer_norm: true, init: orthogonal" if self.layer_norm else ""
         env, critic = GOALS if self.hybrid else SPREAD, ""
         if self.entities:
@@ -95,6 +99,8 @@ CASES = {
     "ippo, entities by mean and attention":
         Case("ippo", 33, 1, 1, entities=("mean", "attention")),
     "mappo, chunks of 10, hybrid actions": Case("mappo", 10, 2, 3, hybrid=True),
+    "mappo, chunks of 10, recurrent critic, normalised observations":
+        Case("mappo", 10, 2, 3, critic=7, normalized=True),
 }
 
 
@@ -291,13 +297,29 @@ class Networks:
                 parts += [own, functools.reduce(larger, h)]
         return beside(parts)
 
-    def value(self, state):
+    def critic_hidden(self, state):
         x = self.seen(state)
         if self.case.entities:
             x = self.entities(state, "v_func", self.case.entities[1])
         x = relu(self.dense(x, "v_func/fully_connected"))
-        x = relu(self.dense(x, "v_func/fully_connected_1"))
+        return relu(self.dense(x, "v_func/fully_connected_1"))
+
+    def value(self, state, h=None):
+        """h: what a recurrent critic carries into the step."""
+        x = self.critic_hidden(state)
+        if self.case.critic:
+            x = self.cell(x, number(h), "v_func")
         return self.dense(x, "v_func/fully_connected_2")
+
+    def unroll(self, x, h, first, each):
+        """The outputs of a cell over hidden layers x, `each` sequences side by side in the order of
+        time; scope v_func."""
+        outputs = []
+        for k in range(len(first) // each):
+            at = slice(k * each, (k + 1) * each)
+            h = self.cell(x[at], h * (1 - first[at]), "v_func")
+            outputs.append(h)
+        return stacked(outputs)
 
     def before_cell(self, obs):
         x = self.seen(obs)
@@ -308,10 +330,11 @@ class Networks:
         x = tanh(self.dense(x, "p_func/fully_connected"))
         return self.norm(x, "p_func/LayerNorm_1") if self.case.layer_norm else x
 
-    def cell(self, x, h):
+    def cell(self, x, h, net="p_func"):
         def gates(y, kind):
-            y = y @ self.v[f"p_func/gru/weight_{kind}"] + self.v[f"p_func/gru/bias_{kind}"]
-            return [y[:, 12 * i:12 * (i + 1)] for i in range(3)]
+            y = y @ self.v[f"{net}/gru/weight_{kind}"] + self.v[f"{net}/gru/bias_{kind}"]
+            n = y.value.shape[1] // 3
+            return [y[:, n * i:n * (i + 1)] for i in range(3)]
 
         (ir, iz, i_n), (hr, hz, hn) = gates(x, "ih"), gates(h, "hh")
         r, z = sigmoid(ir + hr), sigmoid(iz + hz)
@@ -371,6 +394,15 @@ def play(nets, w):
     return np.vstack(probs)[order], np.vstack(carried)[order]
 
 
+def critic_carries(nets, w, h):
+    """What a recurrent critic carries into each row of the window, and behind it."""
+    time = np.arange(ROWS).reshape(COPIES, STEPS).T.ravel()  # rows in the order of time
+    order = np.arange(ROWS).reshape(STEPS, COPIES).T.ravel()
+    after = nets.unroll(nets.critic_hidden(w.state[time]), number(h), w.first[time], COPIES).value
+    into = np.vstack([h, after[:-COPIES]]) * (1 - w.first[time])
+    return into[order], after[order]
+
+
 class ValueScale:
     def __init__(self, statistics):
         m1, m2, debias = statistics if statistics is not None else (0, 1, 1)
@@ -407,16 +439,21 @@ def half_square(error, bound):
     return inside * (error - inside * 0.5)
 
 
-def actor_loss(nets, case, w, chunks, advantage):
-    """Of the policy over the rows of some chunks; and what is reported."""
+def rows_of(case, chunks):
+    """The rows of chunks in the order of time, (steps, chunks), and whether they are there."""
     each = -(-STEPS // case.chunk)
     t = np.array([[c // each * STEPS + c % each * case.chunk + t for c in chunks]
                   for t in range(case.chunk)])
     there = np.array([[c % each * case.chunk + t < STEPS for c in chunks]
                       for t in range(case.chunk)])
-    place = np.where(there, t, 0).ravel()  # padding is a copy of some row that counts 0
-    there = there.reshape(-1, 1).astype(float)
-    h, outputs = number(w.carry[t[0]]), []
+    # padding is a copy of some row that counts 0
+    return np.where(there, t, 0).ravel(), there.reshape(-1, 1).astype(float)
+
+
+def actor_loss(nets, case, w, chunks, advantage):
+    """Of the policy over the rows of some chunks; and what is reported."""
+    place, there = rows_of(case, chunks)
+    h, outputs = number(w.carry[place[:len(chunks)]]), []
     x = nets.before_cell(w.obs[place])
     for k in range(case.chunk):
         at = slice(k * len(chunks), (k + 1) * len(chunks))
@@ -433,12 +470,21 @@ def actor_loss(nets, case, w, chunks, advantage):
     return loss, [loss.value, entropy.value, kl, clipped]
 
 
-def critic_loss(nets, case, w, rows, returns, old_value):
-    value, bound = nets.value(w.state[rows]), 10.0 if case.scaled else 1e9
+def critic_loss(nets, case, w, rows, returns, old_value, carries):
+    """rows: single ones, or chunks of a recurrent critic."""
+    bound, there = 10.0 if case.scaled else 1e9, np.ones((len(rows), 1))
+    if case.critic:
+        n = len(rows)
+        rows, there = rows_of(case, rows)
+        h = nets.unroll(nets.critic_hidden(w.state[rows]), number(carries[rows[:n]]),
+                        w.first[rows], n)
+        value = nets.dense(h, "v_func/fully_connected_2")
+    else:
+        value = nets.value(w.state[rows])
     near = clip(value - old_value[rows], -CLIP, CLIP) + old_value[rows]
     error = larger(half_square(returns[rows] - value, bound),
                    half_square(returns[rows] - near, bound))
-    return mean_of(error, np.ones((len(rows), 1)))
+    return mean_of(error, there)
 
 
 def adam(variables, agent, nets, loss, scope, power):
@@ -477,10 +523,18 @@ def update(case, variables, agent, number_of, run):
     for got, want in zip((w.old_log_prob, w.carry), played):
         assert np.abs(got - want).max() < TOLERANCE, (agent, np.abs(got - want).max())
 
-    old_value = nets.value(w.state).value
+    into = after = None
+    if case.critic:
+        h = np.zeros((COPIES, case.critic))
+        for k in range(number_of):
+            of_then = tf_files.read_checkpoint(prefix(run, k * ROWS, agent))
+            h = critic_carries(Networks(case, of_then, agent), Window(run, k, agent, case),
+                               h)[1][STEPS - 1::STEPS]
+        into, after = critic_carries(nets, w, h)
+    old_value = nets.value(w.state, into).value
     was = ValueScale(variables.get(statistics))
     value = old_value * was.deviation + was.mean
-    advantage = advantages(w, value, nets.value(w.next_state).value * was.deviation + was.mean)
+    advantage = advantages(w, value, nets.value(w.next_state, after).value * was.deviation + was.mean)
     returns = advantage + value
     explained = 1 - (returns - value).var() / returns.var()
     if case.scaled:
@@ -500,7 +554,8 @@ def update(case, variables, agent, number_of, run):
                               (k + 1) * len(x) // case.minibatches] for x in orders)
             nets = Networks(case, variables, agent)
             actor, scalars = actor_loss(nets, case, w, chunks, advantage)
-            critic = critic_loss(nets, case, w, rows, returns, old_value)
+            critic = critic_loss(nets, case, w, chunks if case.critic else rows, returns,
+                                 old_value, into)
             reported.append([*scalars, critic.value,
                              adam(variables, agent, nets, actor, "p_func/", ""),
                              adam(variables, agent, nets, critic, "v_func/", "_1")])

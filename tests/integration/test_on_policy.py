@@ -30,13 +30,13 @@ COMMAND = ["python3", str(harness.SOURCE / "scripts" / "pettingzoo_bridge.py"),
 # (algorithm, environment, settings, other keys): 33 steps are four chunks of 10, or three of 16
 CASES = {
     "ippo": ("ippo", SPREAD, "epochs: 2, minibatches: 3", ""),
-    "lstm": ("mappo", SPREAD, "cell: lstm, chunk: 16, epochs: 2", ""),
+    "lstm": ("mappo", SPREAD, "cell: lstm, chunk: 16, epochs: 2, recurrent_critic: 6", ""),
     "shared": ("mappo", SPREAD, "agent_id: true, epochs: 4, minibatches: 2, target_kl: 0.0001, "
-               "normalize_observations: running", "share: team"),
-    "turns": ("happo", SPREAD, "epochs: 2, chunk: 7", ""),
+               "normalize_observations: running, recurrent_critic: 8", "share: team"),
+    "turns": ("happo", SPREAD, "epochs: 2, chunk: 7, recurrent_critic: 5, symmetry: env", ""),
     "coma": ("coma", SPREAD, "chunk: 10, lambda: 0.8", ""),
     "counted": ("coma", SPREAD, "chunk: 5, n_step: 3, lambda: 0, symmetry: env", "share: team"),
-    "plain": ("maa2c", SPREAD, "chunk: 33", ""),
+    "plain": ("maa2c", SPREAD, "chunk: 33, recurrent_critic: 8", ""),  # its target has a memory, too
     "box": ("ippo", SPREAD + ", actions: continuous", "chunk: 1, epochs: 2, symmetry: env", ""),
     "normalized": ("mappo", SPREAD, "normalize_observations: running, epochs: 2", ""),
     "masks": ("ippo", "id: foraging, max_steps: 20", "minibatches: 2, epochs: 2", ""),
@@ -73,10 +73,11 @@ def test_deaths_change_nothing(w):
         harness.assert_same_files(outcome(w.run_dir(name)), outcome(w.run_dir(f"{name}-killed")))
         deaths += (w.run_dir(f"{name}-killed") / "journal").read_text().count("event=respawn")
     assert deaths >= 3, deaths
-    middle = harness.checkpoints(w.run_dir("lstm"))[2]
-    w.brood("fork", f"lstm@{middle}", "--name", "fork")
-    w.brood("resume", "fork")
-    harness.assert_same_files(outcome(w.run_dir("lstm")), outcome(w.run_dir("fork")))
+    for name in "lstm", "shared":
+        middle = harness.checkpoints(w.run_dir(name))[2]
+        w.brood("fork", f"{name}@{middle}", "--name", f"{name}-fork")
+        w.brood("resume", f"{name}-fork")
+        harness.assert_same_files(outcome(w.run_dir(name)), outcome(w.run_dir(f"{name}-fork")))
 
 
 def test_the_first_step_learns_from_what_was_played(w):
@@ -195,9 +196,14 @@ def test_what_must_be_remembered_is_learnt(w):
     w.brood("run", file, "--name", "recall", "--set", "defaults.optimizer.learning_rate=0.001")
     found = json.loads(w.brood("eval", "recall", "--episodes", "200", "--json")[0].splitlines()[-1])
     assert harness.SANITIZED or found["team_return_mean"] > 0.6, found
-    _, err = w.brood("check", config(w, "plain"), "--set", "defaults.settings.minibatches=100",
+    for sets, why in ((("minibatches=100",), "at most 8, the chunks of 33 steps"),
+                      (("minibatches=100", "recurrent=0"), "at most 8, the chunks of 33 steps")):
+        _, err = w.brood("check", config(w, "plain"), *(
+            x for s in sets for x in ("--set", f"defaults.settings.{s}")), code=2)
+        assert why in err and err.count("\n") == 1, err
+    _, err = w.brood("check", config(w, "coma"), "--set", "defaults.settings.recurrent_critic=8",
                      code=2)
-    assert "at most 8, the chunks of 33 steps" in err and err.count("\n") == 1, err
+    assert "recurrent_critic" in err and err.count("\n") == 1, err
 
 
 def test_chunks_that_begin_an_episode_are_turned(w):

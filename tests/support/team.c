@@ -240,6 +240,7 @@ static void make_member(struct team *t, size_t i)
                              .agents = t->spaces,
                              .n_agents = t->args.n,
                              .window_rows = t->args.window_rows,
+                             .copies = t->args.copies,
                              .self = i,
                              .max_steps = t->args.max_steps};
     const char *drawn_as = t->spaces[t->args.share ? t->args.n : i].name;

@@ -33,10 +33,11 @@ struct team_args {
     const char *config; /* YAML: overrides of the defaults of an agent's section */
     uint64_t seed;
     uint64_t n_rows;     /* rows in the log, drawn at random */
-    int64_t window_rows; /* as algo_args has it */
-    int share;           /* all share their parameters; "agent_ps" is member number n */
-    int apart;           /* each agent is a team of its own */
-    uint32_t others;     /* bit i: agent i is in another group of learners */
+    int64_t window_rows; /* as algo_args has them */
+    int64_t copies;
+    int share;       /* all share their parameters; "agent_ps" is member number n */
+    int apart;       /* each agent is a team of its own */
+    uint32_t others; /* bit i: agent i is in another group of learners */
     const struct symmetry_group *symmetry; /* NULL: rows are shown as they are */
     int64_t max_steps;                     /* of an episode; 0: unlimited */
 };
