@@ -17,6 +17,7 @@ defaults:
   restart: {{max_restarts: 1000000, delay: 0s}}
 experience: {{batch_size: 8, warmup: 50, update_every: 20}}
 checkpoint: {{every_env_steps: 500, max_to_keep: none}}
+evaluation: {{every_env_steps: 500, episodes: 2}}
 """
 FAULTS = '''
 import os, threading, time
@@ -42,7 +43,7 @@ if FAULT == "thread":
 '''
 
 
-def configured(w, steps=2000, fault="", name="prepared.yaml"):
+def configured(w, steps=harness.FOREVER, fault="", name="prepared.yaml"):
     for module in ("numpy", "msgpack"):
         if importlib.util.find_spec(module) is None:
             raise harness.Skip(f"Python has no {module}")
@@ -98,23 +99,22 @@ def assert_nothing_is_left(w):
         line for _, _, line in harness.processes().values() if str(w.path) in line])
 
 
-def calm(w, config):
-    """A run whose agents are executed one by one."""
-    w.brood("run", config, "--name", "calm", env={"BROOD_PREPARED": "no"})
-    return outcome(w.run_dir("calm"))
-
-
-def end(w, p, run, expected):
+def end_as_calm(w, p, run, config):
+    """Let it end soon: it has the bytes of a run whose agents are executed one by one."""
+    steps = harness.set_last_step(w, run, 500)
     assert p.wait() == 0, p.log.read_text()
-    harness.assert_same_files(expected, outcome(w.run_dir(run)))
     assert_nothing_is_left(w)
+    w.brood("run", config, "--name", "calm", "--set", f"run.env_steps={steps}",
+            env={"BROOD_PREPARED": "no"})
+    harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir(run)))
 
 
 def test_what_is_shared_with_it_is_not_the_agents_memory(w):
     """A limit below what was imported ends no agent that has not written there."""
-    config = configured(w, 1000, "large")
-    w.brood("run", config, "--name", "small", "--set", "defaults.memory_limit=80M")
-    p = w.start("run", config, "--name", "seen", "--set", "run.env_steps=10000000")
+    config = configured(w, fault="large")
+    w.brood("run", config, "--name", "small", "--set", "defaults.memory_limit=80M", "--set",
+            "run.env_steps=500")
+    p = w.start("run", config, "--name", "seen")
     ids(w, "seen")
     sizes = [a["rss_bytes"] for a in w.status("seen")["agents"]]
     assert len(sizes) == 3 and all(1 << 20 < n < 80 << 20 for n in sizes), sizes
@@ -124,8 +124,7 @@ def test_what_is_shared_with_it_is_not_the_agents_memory(w):
 
 
 def test_agents_are_forked_and_give_the_same_bytes(w):
-    config = configured(w, steps=6000)
-    expected = calm(w, config)
+    config = configured(w)
     p = w.start("run", config, "--name", "a")
     pid, found, _ = ids(w, "a")
     mark = f"/proc/{pid}/cmdline"
@@ -133,14 +132,14 @@ def test_agents_are_forked_and_give_the_same_bytes(w):
                if os.path.exists(f"/proc/{a}/cmdline"))
     for a in found:
         harness.kill(a)
-    end(w, p, "a", expected)
+    end_as_calm(w, p, "a", config)
     assert journal(w, "a").count("event=respawn") >= 1
     assert "prepared" not in log(w, "a"), log(w, "a")
 
 
 def test_a_prepared_process_that_is_killed_is_replaced(w):
     """By the next agent that starts, three times; then agents are executed."""
-    config = configured(w, steps=40000)
+    config = configured(w)
     p = w.start("run", config, "--name", "a")
     killed = set()
     for _ in range(3):
@@ -157,10 +156,7 @@ def test_a_prepared_process_that_is_killed_is_replaced(w):
 
 def test_one_that_is_killed_while_it_imports_is_replaced(w):
     """By the next agent that starts, as one that is killed later."""
-    config = configured(w, steps=20000, fault="waits")
-    (w.path / "go").touch()
-    expected = calm(w, config)
-    (w.path / "go").unlink()
+    config = configured(w, fault="waits")
     p = w.start("run", config, "--name", "a")
     folder = w.run_dir("a") / "programs"
     pid, = harness.wait_until("its imports", lambda: [
@@ -168,19 +164,18 @@ def test_one_that_is_killed_while_it_imports_is_replaced(w):
     harness.kill_and_wait(pid)
     (w.path / "go").touch()
     ids(w, "a")
-    end(w, p, "a", expected)
+    end_as_calm(w, p, "a", config)
     assert "can be prepared" not in log(w, "a"), log(w, "a")
 
 
 def test_all_processes_are_killed_at_once(w):
-    config = configured(w, steps=20000)
-    expected = calm(w, config)
+    config = configured(w)
     p = w.start("run", config, "--name", "a")
     for _ in range(2):
         pid, found, _ = ids(w, "a")
         for each in (pid, *found):
             harness.kill(each)
-    end(w, p, "a", expected)
+    end_as_calm(w, p, "a", config)
 
 
 def test_what_cannot_be_prepared_is_executed(w):
@@ -189,7 +184,7 @@ def test_what_cannot_be_prepared_is_executed(w):
     for fault, says in (("", None), ("thread", "it has 2 threads after its imports"),
                         ("first", None), ("second", None), ("gone", None)):
         name = fault or "calm"
-        w.brood("run", configured(w, 1000, fault), "--name", name)
+        w.brood("run", configured(w, 500, fault), "--name", name)
         assert log(w, name).count("can be prepared") == (says is not None), log(w, name)
         assert says is None or says in log(w, name), log(w, name)
         assert_nothing_is_left(w)
@@ -199,7 +194,7 @@ def test_what_cannot_be_prepared_is_executed(w):
 
 
 def test_one_that_hangs_is_killed(w):
-    config = configured(w, steps=20000)
+    config = configured(w)
     p = w.start("run", config, "--name", "a")
     pid, found, _ = ids(w, "a")
     harness.kill(pid, signal.SIGSTOP)
@@ -213,7 +208,7 @@ def test_one_that_hangs_is_killed(w):
 
 
 def test_none_outlives_its_supervisor(w):
-    p = w.start("run", configured(w, steps=1000000), "--name", "a")
+    p = w.start("run", configured(w), "--name", "a")
     pid, found, supervisor = ids(w, "a")
     harness.kill(supervisor)
     harness.wait_until("the end of all", lambda: not any(map(harness.alive, (pid, *found))))

@@ -12,7 +12,9 @@ from test_live_view import Terminal
 
 README = (harness.SOURCE / "README.md").read_text()
 # The shipped run in 32 rounds without training, and one that lasts until it is stopped.
-SHORT = (("copies: 32 ", "copies: 19532 "), ("batch_size: 1024", "warmup: 1000000"))
+SHORT = (("copies: 32 ", "copies: 19532 "), ("batch_size: 1024", "warmup: 1000000"),
+         ("update_every: 100 ", "update_every: 100000 "),
+         ("actor: {hidden: [64, 64]", "actor: {hidden: [8, 8]"))
 LIVE = (("env_steps: 625000", "env_steps: 1000000000"), ("copies: 32 ", "copies: 1 "),
         ("batch_size: 1024", "warmup: 1000000"))
 FOLLOWS = ("attach ", " -f", "brood web ")   # until the run ends, or an interrupt
@@ -36,17 +38,18 @@ class Clone:
             text = text.replace(old, new)
         (self.w.path / "configs" / "simple_spread.yaml").write_text(text)
 
-    def start(self, command):
+    def start(self, command, **env):
         words = command.replace("EDITOR=nano ", "EDITOR=true ")
         words = re.sub(r"(^|&& )brood ", r"\1scripts/brood ", words)
         words = words.replace("TOR=true brood", "TOR=true scripts/brood")
         return subprocess.Popen(
             ["bash", "-c", words], cwd=self.w.path, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **env})
 
-    def execute(self, command):
+    def execute(self, command, **env):
         """What it prints."""
-        p = self.start(command)
+        p = self.start(command, **env)
         if any(word in command for word in FOLLOWS):
             first = p.stdout.readline()
             assert first, command
@@ -64,7 +67,7 @@ class Clone:
 
     def detach(self, command, name):
         """Begin a run that lasts; commands that need a checkpoint of it may follow."""
-        self.execute(command)
+        self.execute(command, **harness.UNHURRIED)
         harness.wait_until("a checkpoint", lambda: harness.checkpoints(self.w.run_dir(name)))
 
     def short(self, name):
