@@ -25,7 +25,8 @@ int epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
     return next(fd, events, n, timeout_ms);
 }
 
-int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout_ms, const sigset_t *mask)
+int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout_ms,
+                const sigset_t *mask)
 {
     int (*next)(int, struct epoll_event *, int, int, const sigset_t *);
     *(void **)&next = after_pause("epoll_pwait");
