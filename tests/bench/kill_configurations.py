@@ -37,6 +37,7 @@ EPISODES = ("vdn", "qmix", "iql")
 TEAM = ("vdn", "qmix", "maa2c", "happo", "coma")  # of one reward for a team
 WORLDS = ("simple_spread", "simple_tag", "simple_reference", "simple_speaker_listener", "foraging",
           "simple_adversary", "simple_world_comm", "stag_hunt", "simple_crypto")
+SYMMETRIC = ("simple_spread", "simple_tag", "simple_adversary", "simple_world_comm", "foraging")
 ENTITIES = ("simple_spread", "simple_tag", "foraging")
 MOST_KILLS, LASTS_AT_MOST_S = 12, 600
 
@@ -60,9 +61,10 @@ def draw_env(r, algorithm):
     env = {"id": r.choice(WORLDS), "copies": r.choice((1, 2, 5))}
     if algorithm in TEAM or r.often(0.4):
         env["reward"] = "team_mean"
-    if env["id"] in ENTITIES:
-        r.put(env, 0.35, "observe", "entities")
-    r.put(env, 0.3, "stack", 2, 3)
+    if env["id"] in ENTITIES and r.often(0.35):
+        env["observe"] = "entities"
+    else:
+        r.put(env, 0.3, "stack", 2, 3)
     r.put(env, 0.3, "clip_observations", 0.5, 2)
     r.put(env, 0.3, "clip_rewards", 0.5, 1)
     r.put(env, 0.5, "max_steps", 7, 13, 25)
@@ -80,9 +82,10 @@ def draw_network(r, env):
 
 def draw_windows(r, algorithm, settings):
     settings.update(epochs=r.choice((1, 3)), minibatches=r.choice((1, 2)))
-    if r.often(0.5):
-        settings.update(recurrent=r.choice((4, 8)), cell=r.choice(("gru", "lstm")),
-                        chunk=r.choice((3, 5, 10)))
+    r.put(settings, 0.5, "recurrent", 4, 8)
+    if algorithm != "coma":
+        r.put(settings, 0.4, "recurrent_critic", 4, 8)
+    settings.update(cell=r.choice(("gru", "lstm")), chunk=r.choice((3, 5, 10)))
     r.put(settings, 0.35, "normalize_observations", "running")
     r.put(settings, 0.25, "target_kl", 0.001, 0.02)
     r.put(settings, 0.4, "value_norm", "none", "popart")
@@ -118,9 +121,12 @@ def draw_configuration(seed, algorithms):
              "critic": draw_network(r, env),
              "restart": {"max_restarts": 1000000, "delay": "0s"}}
     rows = (draw_windows if algorithm in WINDOWS else draw_rows)(r, algorithm, settings)
-    r.put(agent, 0.5, "share", "team")
-    r.put(settings, 0.3, "agent_id", True)
-    r.put(settings, 0.35, "symmetry", "env")
+    if algorithm != "happo" and settings.get("value_norm") != "popart":
+        r.put(agent, 0.5, "share", "team")
+    if r.often(0.6):
+        r.put(settings, 0.5, "agent_id", True)
+    elif env["id"] in SYMMETRIC:
+        settings["symmetry"] = "env"
     r.put(settings, 0.25, "reward_scale", "running", "standard")
     return {"run": {"env_steps": r.choice((900, 1500, 2100)), "seed": r.randrange(99)},
             "env": env, "experience": rows, "checkpoint": {"every_env_steps": 400},
