@@ -37,7 +37,7 @@ EPISODES = ("vdn", "qmix", "iql")
 TEAM = ("vdn", "qmix", "maa2c", "happo", "coma")  # of one reward for a team
 WORLDS = ("simple_spread", "simple_tag", "simple_reference", "simple_speaker_listener", "foraging",
           "simple_adversary", "simple_world_comm", "stag_hunt", "simple_crypto")
-SYMMETRIC = ("simple_spread", "simple_tag", "simple_adversary", "simple_world_comm", "foraging")
+SYMMETRIC = ("simple_spread", "simple_tag", "simple_adversary", "simple_world_comm")
 ENTITIES = ("simple_spread", "simple_tag", "foraging")
 MOST_KILLS, LASTS_AT_MOST_S = 12, 600
 
