@@ -45,8 +45,9 @@ int64_t on_policy_chunks(const struct batch *b, int64_t chunk)
 
 void on_policy_reserve(struct on_policy *p, const struct batch *b)
 {
-    const int64_t chunk = p->policy.chunk;
-    const int64_t rows = b->args->batch * on_policy_chunks(b, chunk) * chunk;
+    const int64_t of_policy = on_policy_chunks(b, p->policy.chunk) * p->policy.chunk;
+    const int64_t of_critic = on_policy_chunks(b, p->memory.chunk) * p->memory.chunk;
+    const int64_t rows = b->args->batch * (of_policy > of_critic ? of_policy : of_critic);
 
     if (rows <= p->room)
         return;

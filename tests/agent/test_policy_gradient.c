@@ -1223,6 +1223,23 @@ START_TEST(chunks_of_a_critic_give_the_values_of_the_window)
 }
 END_TEST
 
+/* A chunk of the critic may be longer than a window, also where the policy has no chunks: the steps
+ * that are missing learn nothing. */
+START_TEST(a_chunk_of_a_critic_is_longer_than_the_window)
+{
+    static const char *const algorithms[] = {"ippo", "happo"};
+    const struct variant v = {algorithms[_i],
+                              "recurrent_critic: 3, chunk: 4000, epochs: 1", &discrete,
+                              .joint = _i};
+    struct team *t = open_team(&v);
+    const struct scalars s = learn(t, 0);
+
+    ck_assert_double_gt(s.critic_loss, 0);
+    ck_assert(isfinite(s.critic_loss));
+    team_free(t);
+}
+END_TEST
+
 /* ---- acting ---- */
 
 /* Draws follow the policy: the frequencies of choices are their probabilities, numbers have
@@ -1316,6 +1333,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, an_update_again_has_the_same_minibatches);
     tcase_add_test(tc, proposals_are_keyed_draws);
     tcase_add_test(tc, chunks_of_a_critic_give_the_values_of_the_window);
+    tcase_add_loop_test(tc, a_chunk_of_a_critic_is_longer_than_the_window, 0, 2);
     tcase_add_loop_test(tc, draws_follow_the_policy, 0, n);
     suite_add_tcase(suite, tc);
     return suite;
