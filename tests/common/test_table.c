@@ -228,6 +228,11 @@ END_TEST
 
 START_TEST(any_changed_byte_is_reported)
 {
+#ifdef __SANITIZE_ADDRESS__
+    enum { STEP = 7 }; /* every change, in the plain build */
+#else
+    enum { STEP = 1 };
+#endif
     struct table_writer *w = table_writer_new();
     unsigned char *copy;
     const void *got;
@@ -244,7 +249,7 @@ START_TEST(any_changed_byte_is_reported)
     copy = xmalloc(len);
     memcpy(copy, got, len);
     for (size_t at = 0; at < len; at++) {
-        for (unsigned x = 1; x < 256; x++) {
+        for (unsigned x = 1; x < 256; x += STEP) {
             struct err err = {0};
 
             copy[at] ^= (unsigned char)x;

@@ -12,9 +12,9 @@ import time
 
 import harness
 
-STEPS = 3000
-EVERY = 500
-CAPACITY = 500  # which a run passes six times
+STEPS = 1200
+EVERY = 200
+CAPACITY = 200  # which a run passes six times
 COPIES = 4
 HEADER_BYTES = 1 << 20  # of the experience log (common/store/layout.h)
 # The sanitizers see the others' steps in the unit tests.
@@ -26,11 +26,11 @@ KILLS_EACH = int(os.environ.get("BROOD_KILLS", 2 if harness.SANITIZED else 5))
 CONFIG = """
 run: {{name: small, seed: 1, env_steps: {steps}}}
 env: {{id: simple_spread, copies: {copies}, params: {{agents: 3}}}}
-experience: {{capacity: {capacity}, batch_size: 64, warmup: 200, update_every: 20,
+experience: {{capacity: {capacity}, batch_size: 64, warmup: 100, update_every: 20,
              keep: false}}
-evaluation: {{every_env_steps: 1500, episodes: 8}}
+evaluation: {{every_env_steps: 600, episodes: 8}}
 checkpoint: {{every_env_steps: {every}, max_to_keep: 4}}
-log: {{every_env_steps: 200}}
+log: {{every_env_steps: 400}}
 defaults:
   algorithm: {algorithm}
   settings: {{{settings}}}
@@ -318,20 +318,20 @@ def test_rows_whose_file_was_never_finished_begin_again(w):
 
 
 def test_rows_of_other_columns_are_refused_before_anything_is_removed(w):
-    w.brood("run", config(w), "--name", "run", "--set", "experience.keep=true", *until(1000))
+    w.brood("run", config(w), "--name", "run", "--set", "experience.keep=true", *until(400))
     run = w.run_dir("run")
     progress = run / "metrics" / "progress.csv"
     was = progress.read_text()
     progress.write_text(was.replace("episode_length", "episode_len", 1))
     with as_it_was(run):
-        _, err = resume(w, run, "--from", "500", code=1)
+        _, err = resume(w, run, "--from", "200", code=1)
     assert f"{progress} has other columns than this run; " in err, err
     assert w.status("run")["state"] == "done"
     shutil.rmtree(run / "metrics")
     shutil.rmtree(run / "logs")
-    resume(w, run, "--from", "500")
+    resume(w, run, "--from", "200")
     lines = progress.read_text().splitlines()
-    assert lines[0] == was.splitlines()[0] and lines[1].startswith("600,"), lines
+    assert lines[0] == was.splitlines()[0] and lines[1].startswith("400,"), lines
 
 
 def test_a_missing_or_damaged_log_is_refused(w):
@@ -435,13 +435,13 @@ def data_of(run, step, agent="agent_0"):
 
 
 def test_new_training_from_old_weights(w):
-    w.brood("run", config(w), "--name", "old", *until(2000))
+    w.brood("run", config(w), "--name", "old", *until(800))
     old, elsewhere = w.run_dir("old"), w.path / "me@host"
     elsewhere.mkdir()
     (elsewhere / "old").symlink_to(old)
-    for i, (form, step) in enumerate((("old", 2000), ("old@1500", 1500), (old, 2000),
-                                      (f"{old}@500", 500), (elsewhere / "old", 2000),
-                                      (f"{elsewhere / 'old'}@500", 500))):
+    for i, (form, step) in enumerate((("old", 800), ("old@600", 600), (old, 800),
+                                      (f"{old}@200", 200), (elsewhere / "old", 800),
+                                      (f"{elsewhere / 'old'}@200", 200))):
         w.brood("run", config(w), "--name", f"new{i}", "--init-from", form, *until(400))
         assert data_of(w.run_dir(f"new{i}"), 0) == data_of(old, step)
     for form, code, says in (("old@777", 3, "no checkpoint of step 777"),
@@ -453,7 +453,7 @@ def test_new_training_from_old_weights(w):
     _, err = w.brood("run", config(w), "--name", "other", "--init-from", "old", "--set",
                      "defaults.actor.hidden=[5]", "--quiet", code=2)
     assert "expected" in err and "p_func/fully_connected" in err, err
-    for step, code in ((2000, 0), (1500, 0), (777, 3)):
+    for step, code in ((800, 0), (600, 0), (777, 3)):
         out, err = w.brood("eval", "old", "--checkpoint", step, "--episodes", "2", "--json",
                            code=code)
         assert code != 0 or json.loads(out)["checkpoint_step"] == step
@@ -461,7 +461,7 @@ def test_new_training_from_old_weights(w):
 
 
 def test_weights_that_do_not_fit_leave_the_old_run_and_no_new_one(w):
-    w.brood("run", config(w), "--name", "old", *until(1000))
+    w.brood("run", config(w), "--name", "old", *until(400))
     w.brood("run", config(w), "--name", "smaller", *until(400), "--set",
             "defaults.actor.hidden=[5]")
     w.brood("run", w.write("two.yaml", harness.SMALL.format(
@@ -480,24 +480,24 @@ def test_weights_that_do_not_fit_leave_the_old_run_and_no_new_one(w):
 
 def test_all_seeds_begin_with_one_checkpoint(w):
     """Also if it is removed when the first one has begun."""
-    w.brood("run", config(w), "--name", "old", *until(1000))
-    weights = data_of(w.run_dir("old"), 1000)
+    w.brood("run", config(w), "--name", "old", *until(400))
+    weights = data_of(w.run_dir("old"), 400)
     series = ("run", config(w), "--init-from", "old", *until(400), "--seeds", "1,2")
     w.brood(*series, "--name", "both", "--jobs", "2")
     p = w.start(*series, "--name", "new")
     harness.wait_until("the first seed", (w.run_dir("new-s1") / "journal").exists)
-    shutil.rmtree(w.run_dir("old") / "checkpoints" / "1000")
+    shutil.rmtree(w.run_dir("old") / "checkpoints" / "400")
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     for name in ("new-s1", "new-s2", "both-s1", "both-s2"):
         assert data_of(w.run_dir(name), 0) == weights
         command = (w.run_dir(name) / "provenance").read_text()
-        assert ("--init-from runs/old@1000" in command) is name.startswith("both"), command
+        assert ("--init-from runs/old@400" in command) is name.startswith("both"), command
 
 
 def test_agents_start_once_with_the_weights_of_others(w):
     """What fits is known from the trial of the configuration. One whose weights do not fit is
     asked what is wrong with them."""
-    w.brood("run", config(w), "--name", "old", *until(1000))
+    w.brood("run", config(w), "--name", "old", *until(400))
     w.brood("run", config(w), "--name", "wider", *until(400), "--set",
             "agents.agent_1.actor.hidden=[5]", "--set", "defaults.critic.input=own")
     program = w.program_with_agent(harness.FAULT_AGENT)
@@ -512,7 +512,7 @@ def test_agents_start_once_with_the_weights_of_others(w):
     env = {"BROOD_FAULT": "nobody:learn:before-read:1,kill"}
     w.brood("run", config(w), "--name", "new", "--init-from", "old", *until(400),
             program=program, env=env)
-    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 1000)
+    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 400)
     found = started()
     assert found.pop("trial") <= 3 and found == {f"agent_{i}": 1 for i in range(3)}, found
     _, err = w.brood("run", config(w), "--name", "no", "--init-from", "wider", "--set",
@@ -529,8 +529,8 @@ def copies(w):
 def test_a_series_keeps_the_checkpoint_that_it_begins_with(w):
     """Which the other run removes before the last ones begin; whose copy a kill has left, the
     next series removes."""
-    w.brood("run", config(w), "--name", "old", *until(1000))
-    weights = data_of(w.run_dir("old"), 1000)
+    w.brood("run", config(w), "--name", "old", *until(400))
+    weights = data_of(w.run_dir("old"), 400)
     series = ("run", config(w), "--init-from", "old", "--seeds", "1-3", "--jobs", "2")
     p = w.start(*series, *until(harness.FOREVER), "--name", "killed")
     harness.wait_until("the first seeds", lambda: all(
@@ -548,7 +548,7 @@ def test_a_series_keeps_the_checkpoint_that_it_begins_with(w):
     harness.wait_until("the first seed", (w.run_dir("new-s1") / "journal").exists)
     copy, = set(copies(w)) - {run}
     assert copy != left and harness.tree_bytes(run) == before
-    shutil.rmtree(w.run_dir("old") / "checkpoints" / "1000")
+    shutil.rmtree(w.run_dir("old") / "checkpoints" / "400")
     assert p.wait(timeout=harness.DEADLINE_S) == 0, p.log.read_text()
     for i in (1, 2, 3):
         assert data_of(w.run_dir(f"new-s{i}"), 0) == weights
@@ -568,23 +568,23 @@ def test_the_newest_weights_of_a_run_that_drops_checkpoints(w):
 
 
 def test_old_weights_are_those_of_the_newest_complete_one(w):
-    w.brood("run", config(w), "--name", "old", *until(1000))
+    w.brood("run", config(w), "--name", "old", *until(400))
     folder = w.run_dir("old") / "checkpoints"
     evaluate = ("eval", "old", "--episodes", "2", "--json")
-    says = re.compile(r"checkpoint 1000: agent_1: .*checksum mismatch.*; trying the next older one")
-    flip(folder / "1000/agent_1/model.ckpt-1000.data-00000-of-00001", 700)
+    says = re.compile(r"checkpoint 400: agent_1: .*checksum mismatch.*; trying the next older one")
+    flip(folder / "400/agent_1/model.ckpt-400.data-00000-of-00001", 700)
     _, err = w.brood("run", config(w), "--name", "new", "--init-from", "old", *until(400),
                      "--quiet")
     assert len(says.findall(err)) == 1 and err.count("\n") == 1, err
-    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 500)
+    assert data_of(w.run_dir("new"), 0) == data_of(w.run_dir("old"), 200)
     out, err = w.brood(*evaluate)
-    assert json.loads(out)["checkpoint_step"] == 500 and says.search(err), (out, err)
+    assert json.loads(out)["checkpoint_step"] == 200 and says.search(err), (out, err)
     # A resume from a damaged one is refused with the reason.
-    for args in ((*evaluate, "--checkpoint", "1000"),
-                 ("run", config(w), "--name", "no", "--init-from", "old@1000", "--quiet")):
+    for args in ((*evaluate, "--checkpoint", "400"),
+                 ("run", config(w), "--name", "no", "--init-from", "old@400", "--quiet")):
         _, err = w.brood(*args, code=1)
         assert "checksum mismatch" in err, err
-    for step in (0, 500):
+    for step in (0, 200):
         (folder / str(step) / "run.state").unlink()
     _, err = w.brood("run", config(w), "--name", "none", "--init-from", "old", code=3)
     assert err.splitlines()[-1].endswith("no complete checkpoint"), err
@@ -640,7 +640,7 @@ def test_event_files_go_on_without_a_gap(w):
         steps, whole = tag_steps(path)
         assert whole, path
         found += steps
-    assert found == list(range(200, end + 1, 200)), found
+    assert found == list(range(400, end + 1, 400)), found
 
 
 if __name__ == "__main__":
