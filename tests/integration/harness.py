@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import signal
 import struct
@@ -33,11 +32,6 @@ FOREVER = 100_000_000
 SANITIZED = bool(os.environ.get("BROOD_SANITIZED"))
 # Everything takes longer under the sanitizers.
 PATIENCE = 6 if SANITIZED else 1
-# The environment of a run that lasts, whose supervisor leaves the processors to others
-# (tests/support/unhurried.c), and how such runs are told: by their steps.
-UNHURRIED = {"LD_PRELOAD": str(BUILD / "tests" / "support" / "unhurried.so"),
-             "BROOD_UNHURRIED": str(1500 * PATIENCE)}
-LASTS = re.compile(r"(?<!every_)env_steps[:=] ?10{8,}\b")
 # For what hangs. A virtual machine, or its disk, may stand still for minutes.
 DEADLINE_S = 600 if not SANITIZED else 1500
 # Whether the kernel lists a process's children (CONFIG_PROC_CHILDREN).
@@ -456,17 +450,8 @@ class Workplace:
         return self.write(name, SMALL.format(steps=steps, evaluate=evaluate,
                                              checkpoint=checkpoint))
 
-    def lasts(self, args):
-        """Whether `brood` with these words is a run of FOREVER steps."""
-        paths = [self.path / str(arg) for arg in args if str(arg).endswith(".yaml")]
-        return any(map(LASTS.search, [*map(str, args), *(
-            path.read_text() for path in paths if path.is_file())]))
-
-    def start(self, *args, prefix=(), env=None, program=BROOD, hurried=False, **popen):
-        """brood in the background; its stderr goes to the file p.log. A run that lasts is UNHURRIED
-        unless it is said to be `hurried`, as one that is to be killed in the middle of its work."""
-        if not hurried and self.lasts(args):
-            env = {**UNHURRIED, **(env or {})}
+    def start(self, *args, prefix=(), env=None, program=BROOD, **popen):
+        """brood in the background; its stderr goes to the file p.log."""
         log = self.path / f"stderr-{len(self.started)}"
         with open(log, "wb") as err, open(str(log) + ".out", "wb") as out:
             p = Process([*prefix, str(program), *map(str, args)], cwd=self.path,

@@ -118,7 +118,7 @@ def test_signals_to_every_process_with_three_clients(w):
         other = need_second_user(w)
     except harness.Skip:
         other = None
-    p = w.start("run", config, "--name", "attacked", *SETTINGS, hurried=True)
+    p = w.start("run", config, "--name", "attacked", *SETTINGS)
     harness.wait_until("a checkpoint", lambda: harness.checkpoints(run))
     asks = asking(w, ("status", run, "--json"), ("runs",), ("logs", run),
                   ("set", run, f"checkpoint.every_env_steps={INTERVAL}"))

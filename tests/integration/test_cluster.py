@@ -244,7 +244,7 @@ def deaths(w, file, step, kinds, nodes, kills, *args):
     """Kills change no byte and leave nothing."""
     draw = random.Random(7)
     p = start(w, "killed", file, *PATIENT, "--set", "defaults.respond_within=2s", *args,
-              *cluster(nodes, ", silence: 2s" + KEEP_NODES), hurried=True)
+              *cluster(nodes, ", silence: 2s" + KEEP_NODES))
     for _ in range(kills):
         at = w.status("killed")["env_steps"]
         kill_something(p, draw, kinds)

@@ -443,7 +443,7 @@ def test_clients_at_full_speed_get_right_answers(w):
 def test_who_asks_for_costly_things_all_the_time_gets_a_part_of_it(w):
     """Requests for changes, which are synced to disk before the answer, and for checkpoints:
     the run goes on, by more than a round for each of them, and other clients are answered."""
-    p, client = start(w, hurried=True)
+    p, client = start(w)
     greedy = drive_critics.Run(w.run_dir("a"))
     asked, latency, steps = [], [], client.call("status")["env_steps"]
     for i in range(75):

@@ -91,7 +91,7 @@ def test_kills_of_each_agent_change_nothing(w):
     config = w.small(steps=harness.FOREVER, evaluate=1000, checkpoint=1000)
     # Kills that come faster than an agent can learn must not end the run.
     patient = ("--set", "defaults.restart={max_restarts: 1000, delay: 0s}")
-    p = w.start("run", config, "--name", "killed", "--json", *patient, hurried=True)
+    p = w.start("run", config, "--name", "killed", "--json", *patient)
     left = dict.fromkeys(AGENTS, KILLS_EACH)
     draw = random.Random(7)
     while any(left.values()) and p.poll() is None:

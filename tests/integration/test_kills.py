@@ -48,8 +48,7 @@ def test_kills_at_random_moments_leave_nothing(w):
     draw = random.Random(3)
     config, run = w.small(steps=harness.FOREVER, evaluate=3000, checkpoint=INTERVAL), \
         w.run_dir("killed")
-    p = w.start("run", config, "--name", "killed", *SETTINGS, env=harness.VISIBLE,
-                hurried=True)
+    p = w.start("run", config, "--name", "killed", *SETTINGS, env=harness.VISIBLE)
     harness.wait_until("the agents", lambda: len(harness.agents_of(p.pid)) == 3)
     supervisor = harness.supervisor_of(p.pid)
     # Memory that is allocated once and reused, also by each thread that writes checkpoints.

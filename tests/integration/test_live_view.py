@@ -80,8 +80,7 @@ class Terminal:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
-        environment.update({"TERM": "xterm"}, **(harness.UNHURRIED if w.lasts(args) else {}),
-                           **(env or {}))
+        environment.update({"TERM": "xterm"}, **(env or {}))
         self.columns, self.bytes = columns, b""
         self.process = subprocess.Popen(
             [harness.BROOD, *map(str, args)], cwd=w.path, env=environment,

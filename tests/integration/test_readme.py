@@ -38,18 +38,17 @@ class Clone:
             text = text.replace(old, new)
         (self.w.path / "configs" / "simple_spread.yaml").write_text(text)
 
-    def start(self, command, **env):
+    def start(self, command):
         words = command.replace("EDITOR=nano ", "EDITOR=true ")
         words = re.sub(r"(^|&& )brood ", r"\1scripts/brood ", words)
         words = words.replace("TOR=true brood", "TOR=true scripts/brood")
         return subprocess.Popen(
             ["bash", "-c", words], cwd=self.w.path, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-            env={**os.environ, **env})
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
 
-    def execute(self, command, **env):
+    def execute(self, command):
         """What it prints."""
-        p = self.start(command, **env)
+        p = self.start(command)
         if any(word in command for word in FOLLOWS):
             first = p.stdout.readline()
             assert first, command
@@ -67,7 +66,7 @@ class Clone:
 
     def detach(self, command, name):
         """Begin a run that lasts; commands that need a checkpoint of it may follow."""
-        self.execute(command, **harness.UNHURRIED)
+        self.execute(command)
         harness.wait_until("a checkpoint", lambda: harness.checkpoints(self.w.run_dir(name)))
 
     def short(self, name):
