@@ -227,6 +227,14 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
     return 0;
 }
 
+/* The part behind the last one of a range. */
+static size_t end_of(const struct share *s, struct share_range parts)
+{
+    const size_t end = parts.first + parts.n;
+
+    return end < s->n_parts ? end : s->n_parts;
+}
+
 /* ---- slots ---- */
 
 static int check_slot(const struct share *s, const struct stage_args *args,
@@ -252,38 +260,41 @@ static float *vector_at(const struct share *s, uint64_t slot, uint64_t vector,
     return (float *)(void *)(p + sizeof(struct share_header));
 }
 
-static void write_header(const struct share *s, const struct stage_args *args,
-                         float weight, struct share_header *h)
+/* What was written of the same step, of other parts and measured, stays. */
+static void write_header(const struct share *s, struct share_range parts,
+                         const struct stage_args *args, float weight,
+                         struct share_header *h)
 {
     const int is_same = h->elements == s->elements && h->update == args->update &&
                         h->repeat == args->repeat;
 
-    *h = (struct share_header){.elements = s->elements,
-                               .update = args->update,
-                               .repeat = args->repeat,
-                               .weight = weight,
-                               .measure = is_same ? h->measure : 0,
-                               .measured_rows = is_same ? h->measured_rows : 0};
+    if (!is_same)
+        *h = (struct share_header){
+            .elements = s->elements, .update = args->update, .repeat = args->repeat};
+    for (size_t i = parts.first; i < end_of(s, parts); i++)
+        h->weight[i] = weight;
 }
 
-/* Finds a vector that another process wrote for this step. */
+/* Finds a vector that another process wrote for this step, and copies its header. */
 static int read_vector(const struct share *s, const struct stage_args *args,
-                       uint64_t vector, const float **ret, float *ret_weight,
+                       uint64_t vector, const float **ret, struct share_header *h,
                        struct err *err)
 {
-    struct share_header *at, h;
+    struct share_header *at;
+    int is_fine;
 
     *ret = vector_at(s, args->slot, vector, &at);
-    memcpy(&h, at, sizeof(h));
-    if (h.elements != s->elements || h.update != args->update ||
-        h.repeat != args->repeat || !(h.weight >= 0) || !isfinite(h.weight))
-        return err_set(err, ERR_STATE,
-                       "stage %s of update %" PRIu64 ": slot %" PRIu64
-                       " of the shared memory does not hold vector %" PRIu64
-                       " of this step",
-                       args->stage->name, args->update, args->slot, vector);
-    *ret_weight = h.weight;
-    return 0;
+    memcpy(h, at, sizeof(*h));
+    is_fine = h->elements == s->elements && h->update == args->update &&
+              h->repeat == args->repeat;
+    for (size_t i = 0; i < SHARE_MAX_PARTS; i++)
+        is_fine = is_fine && h->weight[i] >= 0 && isfinite(h->weight[i]);
+    return is_fine ? 0
+                   : err_set(err, ERR_STATE,
+                             "stage %s of update %" PRIu64 ": slot %" PRIu64
+                             " of the shared memory does not hold vector %" PRIu64
+                             " of this step",
+                             args->stage->name, args->update, args->slot, vector);
 }
 
 static struct tensor view(const struct shared_variable *v, float *vector)
@@ -297,11 +308,9 @@ static struct tensor view(const struct shared_variable *v, float *vector)
 static void find_variables(const struct share *s, struct share_range parts,
                            size_t *ret_first, size_t *ret_end)
 {
-    const size_t end = parts.first + parts.n;
-
     CHECK(parts.first < s->n_parts, "part %zu of %zu", parts.first, s->n_parts);
     *ret_first = s->part[parts.first];
-    *ret_end = s->part[end < s->n_parts ? end : s->n_parts];
+    *ret_end = s->part[end_of(s, parts)];
 }
 
 int share_gradients(struct share *s, struct share_range parts, struct session *session,
@@ -334,7 +343,7 @@ int share_gradients(struct share *s, struct share_range parts, struct session *s
     for (size_t i = 0; r == 0 && i < n; i++)
         values[i] = s->values[i];
     if (r == 0)
-        write_header(s, args, weight, header);
+        write_header(s, parts, args, weight, header);
     return r;
 }
 
@@ -350,24 +359,25 @@ static void add_weighted(float *restrict to, const float *restrict x, float w, s
             to[i] += w * x[i];
 }
 
-/* The mean of the gradients of variables first .. end-1. */
-static int form_mean(struct share *s, const struct stage_args *args, size_t first,
-                     size_t end, struct err *err)
+/* The mean of the gradients of a part. */
+static int form_mean(struct share *s, const struct stage_args *args, size_t part,
+                     struct err *err)
 {
+    const size_t first = s->part[part], end = s->part[part + 1];
     const size_t begin = s->variables[first].at;
     const size_t n = (end < s->n ? s->variables[end].at : (size_t)s->elements) - begin;
     float *mean = s->mean + begin;
     float total = 0, scale;
 
     for (size_t i = 0; i < s->group.n; i++) {
+        struct share_header h;
         const float *x;
-        float weight;
-        const int r = read_vector(s, args, i, &x, &weight, err);
+        const int r = read_vector(s, args, i, &x, &h, err);
 
         if (r < 0)
             return r;
-        add_weighted(mean, x + begin, weight, n, i == 0);
-        total += weight;
+        add_weighted(mean, x + begin, h.weight[part], n, i == 0);
+        total += h.weight[part];
     }
     scale = total > 0 ? 1.0f / total : 0.0f;
     for (size_t i = 0; i < n; i++)
@@ -375,13 +385,15 @@ static int form_mean(struct share *s, const struct stage_args *args, size_t firs
     return 0;
 }
 
-static int write_values(struct share *s, struct session *session,
-                        const struct stage_args *args, size_t first, size_t end,
+static int write_values(struct share *s, struct share_range parts,
+                        struct session *session, const struct stage_args *args,
                         struct err *err)
 {
     struct share_header *header;
     float *vector = vector_at(s, args->slot, s->group.n, &header);
+    size_t first, end;
 
+    find_variables(s, parts, &first, &end);
     for (size_t i = first; i < end; i++) {
         struct tensor t;
         const int r = session_variable(session, s->variables[i].variable, &t, err);
@@ -390,7 +402,7 @@ static int write_values(struct share *s, struct session *session,
             return r;
         memcpy(vector + s->variables[i].at, t.data, tensor_bytes(&t));
     }
-    write_header(s, args, 1, header);
+    write_header(s, parts, args, 1, header);
     return 0;
 }
 
@@ -405,7 +417,9 @@ int share_apply(struct share *s, struct share_range parts, struct session *sessi
     CHECK(run->n_feeds <= MAX_OF_CALLER && run->n_targets <= MAX_OF_CALLER &&
           share_is_ps(s));
     find_variables(s, parts, &first, &end);
-    if (r < 0 || (r = form_mean(s, args, first, end, err)) < 0)
+    for (size_t i = parts.first; r == 0 && i < end_of(s, parts); i++)
+        r = form_mean(s, args, i, err);
+    if (r < 0)
         return r;
     for (size_t i = 0; i < run->n_feeds; i++)
         s->feeds[i] = run->feeds[i];
@@ -419,7 +433,7 @@ int share_apply(struct share *s, struct share_range parts, struct session *sessi
     for (size_t i = parts.first; i < s->n_steps && i < parts.first + parts.n; i++)
         s->targets[all.n_targets++] = s->steps[i];
     r = session_run(session, &all, values, err);
-    return r < 0 ? r : write_values(s, session, args, first, end, err);
+    return r < 0 ? r : write_values(s, parts, session, args, err);
 }
 
 int share_step(struct share *s, struct share_range parts, struct session *session,
@@ -459,14 +473,12 @@ int share_measured(struct share *s, const struct stage_args *args, double *ret_m
     int rc = check_slot(s, args, err);
 
     for (uint64_t i = first; rc == 0 && i < end; i++) {
-        struct share_header *header;
+        struct share_header h;
         const float *vector;
-        float weight;
 
-        rc = read_vector(s, args, i, &vector, &weight, err);
-        (void)vector_at(s, args->slot, i, &header);
-        sum += header->measure;
-        rows += header->measured_rows;
+        rc = read_vector(s, args, i, &vector, &h, err);
+        sum += h.measure;
+        rows += h.measured_rows;
     }
     if (rc == 0 && share_is_ps(s)) {
         struct share_header *own;
@@ -482,14 +494,14 @@ int share_measured(struct share *s, const struct stage_args *args, double *ret_m
 int share_assign(struct share *s, struct share_range parts, struct session *session,
                  const struct stage_args *args, struct err *err)
 {
+    struct share_header header;
     const float *vector;
     size_t first, end;
-    float weight;
     int r = check_slot(s, args, err);
 
     find_variables(s, parts, &first, &end);
     if (r == 0)
-        r = read_vector(s, args, s->group.n, &vector, &weight, err);
+        r = read_vector(s, args, s->group.n, &vector, &header, err);
     for (size_t i = first; r == 0 && i < end; i++) {
         const struct shared_variable *v = &s->variables[i];
         const struct tensor t =

@@ -19,7 +19,7 @@
  * Mean       sum of w_i g_i in the order of the environment's agents, times 1 / sum of w_i,
  *            all in float32. With weights of 1 it is the plain mean. A loss that is a
  *            mean over the member's own m_i rows has weight m_i: the result is then the
- *            gradient of the mean over all rows.
+ *            gradient of the mean over all rows. Each part has weights of its own.
  * Measure    beside its gradients a member may write a number, summed over its rows; all then
  *            find the same mean over the rows of the group. No message is sent for it.
  * ps         builds its graph as a member does, under its own name (args->agents[args->self]
@@ -73,7 +73,6 @@ struct share_part {
     const struct gradient *own;
     size_t n_own;
 };
-#define SHARE_MAX_PARTS 4
 
 /* The parts that one stage is about, in the order of share_build. A step may move only
  * some of them, and the others stay as they are; several stages may write the gradients

@@ -27,6 +27,7 @@
 #define SHARE_RING_BYTES     ((size_t)8 << 20) /* at most, unless MIN_SLOTS need more */
 #define SHARE_RING_MIN_SLOTS 2u
 #define SHARE_RING_MAX_SLOTS 64u
+#define SHARE_MAX_PARTS      4 /* optimisers of an agent: each moves a part of its variables */
 
 struct share_ring {
     uint64_t members;  /* N */
@@ -38,11 +39,12 @@ struct share_ring {
 /* 64 bytes, before the P floats of a vector. */
 struct share_header {
     uint64_t elements, update, repeat;
-    float weight; /* of the member's gradient in the group's mean */
+    float weight
+        [SHARE_MAX_PARTS]; /* of the member's gradient of each part in the group's mean */
     /* A number that is measured with the step (share.h): summed over rows; the ps's: over those
      * of all members. */
     double measure, measured_rows;
-    uint8_t unused[16];
+    uint8_t unused[8];
 };
 _Static_assert(sizeof(struct share_header) == 64, "the floats are aligned to 64 bytes");
 

@@ -238,6 +238,89 @@ START_TEST(test_mean_is_gradient_of_all_rows)
 }
 END_TEST
 
+/* ---- two parts: the gradient of a v is a, of both variables v ---- */
+
+struct two_parts {
+    struct graph *graph;
+    struct session *session;
+    struct share *share;
+    struct output a, loss[2];
+    struct variable *v[2];
+};
+
+static void two_parts_init(struct two_parts *p, struct linear *l, size_t i)
+{
+    static const char *const names[] = {"first", "second"};
+    const struct initializer ones = ones_initializer();
+    const int is_ps = i == MEMBERS;
+    struct share_part part[2] = {
+        {.step = {.scope = is_ps ? "ps/first/" : "member/first/", .optimizer = &sgd}},
+        {.step = {.scope = is_ps ? "ps/second/" : "member/second/", .optimizer = &sgd}}};
+    const struct session_options options = {0};
+    struct operation *init;
+    struct run_args run = {.targets = &init, .n_targets = 1};
+    struct err err;
+
+    p->graph = graph_new();
+    p->share = make_share(l, i);
+    p->a = placeholder(p->graph, DT_FLOAT, &SHAPE_SCALAR, "a");
+    for (int k = 0; k < 2; k++) {
+        variable_scope_enter(p->graph, is_ps ? "ps" : "member", NULL, REUSE_INHERIT);
+        variable_scope_enter(p->graph, names[k], NULL, REUSE_INHERIT);
+        p->v[k] = get_variable(p->graph, "v", DT_FLOAT, &SHAPE_SCALAR, &ones, 0);
+        variable_scope_leave(p->graph);
+        variable_scope_leave(p->graph);
+        p->loss[k] = part[k].loss = binary(p->graph, "Mul", p->a, p->v[k]->read, NULL);
+        part[k].step.clip_norm = constant_f32(p->graph, 0x1p64f, NULL);
+    }
+    ck_assert_msg(share_build(p->share, p->graph, part, 2, &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(share_set_memory(p->share, l->memory, MEMORY, &err), 0);
+    init = global_variables_initializer(p->graph, "init");
+    ck_assert_int_eq(session_new(&p->session, p->graph, &options, &err), 0);
+    ck_assert_int_eq(session_run(p->session, &run, NULL, &err), 0);
+}
+
+/* Members may compute the parts of a step from different rows, in stages of their own. */
+START_TEST(parts_have_weights_of_their_own)
+{
+    static const float a[MEMBERS] = {1, 3, 5},
+                       weight[2][MEMBERS] = {{1, 3, 0}, {3, 1, 0}};
+    const struct stage_args g = at_update(0, 4, 1), apply_args = at_update(1, 4, 1);
+    struct linear *l = linear_new(1);
+    struct two_parts p[MEMBERS + 1];
+    const struct run_args none = {0};
+    struct tensor v;
+    struct err err;
+
+    for (size_t i = 0; i <= MEMBERS; i++)
+        two_parts_init(&p[i], l, i);
+    for (size_t i = 0; i < MEMBERS; i++)
+        for (size_t k = 0; k < 2; k++) {
+            const struct feed feed = {p[i].a, tensor_scalar_f32(&a[i])};
+            const struct run_args run = {.feeds = &feed, .n_feeds = 1};
+
+            ck_assert_int_eq(share_gradients(p[i].share, (struct share_range){k, 1},
+                                             p[i].session, &run, NULL, &g, weight[k][i],
+                                             &err),
+                             0);
+        }
+    ck_assert_msg(share_apply(p[MEMBERS].share, SHARE_ALL, p[MEMBERS].session, &none,
+                              NULL, &apply_args, &err) == 0,
+                  "%s", err.msg);
+    for (size_t k = 0; k < 2; k++) {
+        ck_assert_int_eq(session_variable(p[MEMBERS].session, p[MEMBERS].v[k], &v, &err),
+                         0);
+        ck_assert_float_eq(*tensor_f32(&v), 1 - (k == 0 ? 2.5f : 1.5f));
+    }
+    for (size_t i = 0; i <= MEMBERS; i++) {
+        share_free(p[i].share);
+        session_free(p[i].session);
+        graph_free(p[i].graph);
+    }
+    linear_free(l);
+}
+END_TEST
+
 /* The clipped norm is that of the group's gradients and the ps's own together. */
 START_TEST(test_joint_clip)
 {
@@ -320,9 +403,9 @@ START_TEST(test_foreign_memory)
     ck_assert_int_eq(apply(l, &none, &norm, &err), ERR_PROTOCOL);
     ck_assert_int_eq(share_ring_init(&ring, MEMBERS, share_elements(m->share), &err), 0);
     h = (void *)((char *)l->memory + share_ring_offset(&ring, 1, 2));
-    h->weight = -1;
+    h->weight[0] = -1;
     ck_assert_int_eq(apply(l, &a, &norm, &err), ERR_STATE);
-    h->weight = 1;
+    h->weight[0] = 1;
     h->elements = UINT64_MAX;
     ck_assert_int_eq(apply(l, &a, &norm, &err), ERR_STATE);
     h->elements = ring.elements;
@@ -545,6 +628,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("share");
 
     tcase_add_test(tc, test_mean_is_gradient_of_all_rows);
+    tcase_add_test(tc, parts_have_weights_of_their_own);
     tcase_add_test(tc, test_joint_clip);
     tcase_add_test(tc, measure_is_a_mean_over_all_rows);
     tcase_add_test(tc, test_foreign_memory);
