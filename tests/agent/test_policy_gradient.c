@@ -1228,9 +1228,8 @@ END_TEST
 START_TEST(a_chunk_of_a_critic_is_longer_than_the_window)
 {
     static const char *const algorithms[] = {"ippo", "happo"};
-    const struct variant v = {algorithms[_i],
-                              "recurrent_critic: 3, chunk: 12, epochs: 1", &discrete,
-                              .joint = _i};
+    const struct variant v = {algorithms[_i], "recurrent_critic: 3, chunk: 12, epochs: 1",
+                              &discrete, .joint = _i};
     struct team *t = open_team(&v);
     const struct scalars s = learn(t, 0);
 
