@@ -177,6 +177,15 @@ struct output kit_placeholder(struct kit *k, int64_t width, const char *name)
     return placeholder(k->graph, DT_FLOAT, &SHAPE(-1, width), name);
 }
 
+struct variable *kit_add_local(struct kit *k, const char *name, enum dtype dtype,
+                               struct shape shape)
+{
+    const struct initializer zeros = zeros_initializer();
+
+    return get_variable(k->graph, name, dtype, &shape, &zeros,
+                        VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+}
+
 static struct share_part part_of(const struct kit *k, const struct step *s)
 {
     return (struct share_part){
@@ -327,6 +336,16 @@ void batch_fail(struct batch *b, int rc)
     if (b->rc == 0)
         b->rc = rc;
     b->n = 0;
+}
+
+void *batch_variable(struct batch *b, const struct variable *v)
+{
+    struct tensor t;
+    const int rc = b->rc == 0 ? session_variable(b->session, v, &t, b->err) : b->rc;
+
+    if (rc < 0)
+        batch_fail(b, rc);
+    return rc < 0 ? NULL : t.data;
 }
 
 static struct gathering gathering_of(const struct batch *b)

@@ -169,6 +169,9 @@ void kit_make_critic_rate(struct kit *k, struct live *rate);
 struct output kit_keep(struct kit *k);
 /* (B, width) floats. */
 struct output kit_placeholder(struct kit *k, int64_t width, const char *name);
+/* A local variable in the current scope, 0 at first: what one stage hands to a later one. */
+struct variable *kit_add_local(struct kit *k, const char *name, enum dtype dtype,
+                               struct shape shape);
 /* Returns its place. Alone, it is built at once, if the optimiser uses gradients; else
  * kit_share_steps builds all of them. Clipped by k->clip_norm. */
 size_t kit_add_step(struct kit *k, struct step step);
@@ -228,6 +231,8 @@ struct batch batch_to_act(struct kit *k, struct session *s, const struct act_arg
 /* The batch fails with rc, unless it has failed already: its n is 0, and what is called with it
  * later does nothing. The caller has set *b->err. */
 void batch_fail(struct batch *b, int rc);
+/* The values of a variable in the block; NULL: the batch has failed. */
+void *batch_variable(struct batch *b, const struct variable *v);
 
 /* Goes on with some of the request's rows: place [n], borrowed, NULL: with all;
  * ROW_NOT_REQUESTED: no row is there. rows: room for n, borrowed. turned: shown under symmetries

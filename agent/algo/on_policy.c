@@ -368,23 +368,6 @@ static void make_steps(struct on_policy *p)
     kit_share_steps(k);
 }
 
-/* Makes the variable that hands the results of `prepare` to the stages after it. */
-static void make_kept(struct on_policy *p)
-{
-    const struct initializer zeros = zeros_initializer();
-
-    p->kept = get_variable(p->kit.graph, "window", DT_FLOAT, &SHAPE(3, p->window_rows),
-                           &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
-}
-
-static void make_passes(struct on_policy *p)
-{
-    const struct initializer zeros = zeros_initializer();
-
-    p->passes = get_variable(p->kit.graph, "passes", DT_DOUBLE, &SHAPE(ON_POLICY_PASS),
-                             &zeros, VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
-}
-
 /* The variables, and room for what each window adds to them. */
 static void make_obs_norm(struct on_policy *p)
 {
@@ -412,9 +395,9 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
         p->norm = value_norm_new(g, k->settings->value_norm);
     kit_scale_rewards(k);
     if (kit_learns(k) && p->keeps)
-        make_kept(p);
+        p->kept = kit_add_local(k, "window", DT_FLOAT, SHAPE(3, p->window_rows));
     if (k->share != NULL && k->settings->target_kl > 0)
-        make_passes(p);
+        p->passes = kit_add_local(k, "passes", DT_DOUBLE, SHAPE(ON_POLICY_PASS));
     make_critic(p);
     make_steps(p);
     if (kit_learns(k) && (p->choices > 0 || k->settings->n_step > 0))
@@ -467,15 +450,7 @@ struct reported {
 /* What the group knows of its passes; NULL: all are made, or the batch has failed. */
 static double *passes_of(struct on_policy *p, struct batch *b)
 {
-    struct tensor t;
-    int rc = b->rc;
-
-    if (p->passes == NULL || rc < 0)
-        return NULL;
-    rc = session_variable(b->session, p->passes, &t, b->err);
-    if (rc < 0)
-        batch_fail(b, rc);
-    return rc < 0 ? NULL : t.data;
+    return p->passes != NULL ? batch_variable(b, p->passes) : NULL;
 }
 
 /* Whether this step comes after the last pass of its update. */
@@ -706,7 +681,6 @@ static void learn_minibatch(struct on_policy *p, struct batch *b,
 {
     const size_t first = mini.for_actor ? ON_POLICY_ACTOR : ON_POLICY_CRITIC;
     const uint64_t draw = b->args->update * (uint64_t)p->kit.repeats + mini.step;
-
     const int64_t chunk = mini.for_actor ? p->policy.chunk : p->memory.chunk;
     const int is_recurrent = (mini.for_actor ? p->policy.units : p->memory.units) > 0;
 
@@ -829,7 +803,6 @@ void on_policy_apply(struct algo *a, struct batch *b)
 void on_policy_assign(struct algo *a, struct batch *b)
 {
     struct on_policy *p = on_policy_of(a);
-
     const double *passes;
 
     if (!have_ended(p, b)) {

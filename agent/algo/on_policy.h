@@ -119,7 +119,7 @@ struct on_policy {
     struct critic_step step, target_step; /* of a recurrent critic and its target */
     struct output actor_loss, entropy, critic_loss;
     struct variable *kept;   /* (3, n) */
-    struct variable *passes; /* (ON_POLICY_PASS); NULL: nothing is shared */
+    struct variable *passes; /* (ON_POLICY_PASS); NULL: all passes are made */
     struct live *lambda, *clip_ratio, *entropy_weight, *actor_rate, *critic_rate;
     struct value_norm norm;
     struct obs_norm obs_norm;

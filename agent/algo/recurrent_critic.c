@@ -41,12 +41,10 @@ void recurrent_critic_make(struct recurrent_critic *c)
 static struct variable *make_local(struct recurrent_critic *c, const char *name,
                                    enum dtype dtype, struct shape shape)
 {
-    const struct initializer zeros = zeros_initializer();
     struct variable *ret;
 
     variable_scope_enter(c->kit->graph, "critic_carry", NULL, REUSE_INHERIT);
-    ret = get_variable(c->kit->graph, name, dtype, &shape, &zeros,
-                       VARIABLE_LOCAL | VARIABLE_NOT_TRAINABLE);
+    ret = kit_add_local(c->kit, name, dtype, shape);
     variable_scope_leave(c->kit->graph);
     return ret;
 }
@@ -67,22 +65,11 @@ struct variable *recurrent_critic_add(struct recurrent_critic *c, const char *ne
 
 /* ---- a window ---- */
 
-/* The values of a variable in the block. */
-static void *variable_of(struct batch *b, const struct variable *v)
-{
-    struct tensor t;
-    const int rc = b->rc == 0 ? session_variable(b->session, v, &t, b->err) : b->rc;
-
-    if (rc < 0)
-        batch_fail(b, rc);
-    return rc < 0 ? NULL : t.data;
-}
-
 float *recurrent_critic_carries(struct recurrent_critic *c, struct batch *b)
 {
     if (c->units == 0)
         return NULL;
-    return c->kept != NULL ? variable_of(b, c->kept) : batch_room(b, c->carries);
+    return c->kept != NULL ? batch_variable(b, c->kept) : batch_room(b, c->carries);
 }
 
 /* Runs a step of all copies, whose rows are b's; carry becomes that after it. */
@@ -107,8 +94,8 @@ void recurrent_critic_unroll(struct recurrent_critic *c, struct batch *b,
 {
     const int64_t copies = c->copies, steps = b->args->length, width = c->width;
     const size_t bytes = (size_t)width * sizeof(float);
-    float *carry = variable_of(b, net->carry);
-    const double *next_row = variable_of(b, c->next_row);
+    float *carry = batch_variable(b, net->carry);
+    const double *next_row = batch_variable(b, c->next_row);
 
     if (b->rc == 0 && b->args->batch != copies)
         batch_fail(b, err_set(b->err, ERR_ARG, "rows of %lld copies, expected %lld",
@@ -116,6 +103,8 @@ void recurrent_critic_unroll(struct recurrent_critic *c, struct batch *b,
     if (b->rc == 0 && *next_row != (double)b->args->rows[0])
         memset(carry, 0, (size_t)copies * bytes);
     for (int64_t t = 0; b->rc == 0 && t < steps; t++) {
+        const float *value;
+
         for (int64_t e = 0; e < copies; e++) {
             const int64_t i = e * steps + t;
 
@@ -127,10 +116,11 @@ void recurrent_critic_unroll(struct recurrent_critic *c, struct batch *b,
         }
         batch_select(b, place, rows, copies, 0, b->args->update);
         run_step(c, b, net, state, now, carry);
+        value = batch_take(b, c->step_value);
         for (int64_t e = 0; e < b->n; e++) {
             const int64_t i = e * steps + t;
 
-            ret.value[i] = batch_take(b, c->step_value)[e];
+            ret.value[i] = value[e];
             if (ret.after != NULL)
                 memcpy(ret.after + i * width, carry + e * width, bytes);
         }
@@ -139,7 +129,7 @@ void recurrent_critic_unroll(struct recurrent_critic *c, struct batch *b,
 
 void recurrent_critic_end(struct recurrent_critic *c, struct batch *b)
 {
-    double *next_row = c->units > 0 ? variable_of(b, c->next_row) : NULL;
+    double *next_row = c->units > 0 ? batch_variable(b, c->next_row) : NULL;
 
     if (next_row != NULL)
         *next_row = (double)(b->args->rows[b->args->length - 1] + (uint64_t)c->copies);

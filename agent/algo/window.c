@@ -11,24 +11,13 @@ struct on_policy_kept on_policy_open_kept(struct on_policy *p, struct batch *b)
 {
     const int64_t n = b->n;
     float *base;
-    struct tensor t;
-    int rc = 0;
 
-    if (p->kept == NULL) {
-        base = batch_room(b, p->kept_room);
-        return (struct on_policy_kept){base, base + n, base + 2 * n,
-                                       recurrent_critic_carries(&p->memory, b)};
-    }
-    if (n > p->window_rows)
-        rc = err_set(b->err, ERR_ARG, "%lld rows in a window of %lld", (long long)n,
-                     (long long)p->window_rows);
-    if (rc == 0)
-        rc = session_variable(b->session, p->kept, &t, b->err);
-    if (rc < 0) {
-        batch_fail(b, rc);
+    if (p->kept != NULL && n > p->window_rows)
+        batch_fail(b, err_set(b->err, ERR_ARG, "%lld rows in a window of %lld",
+                              (long long)n, (long long)p->window_rows));
+    base = p->kept != NULL ? batch_variable(b, p->kept) : batch_room(b, p->kept_room);
+    if (b->rc < 0)
         return (struct on_policy_kept){NULL, NULL, NULL, NULL};
-    }
-    base = t.data;
     return (struct on_policy_kept){base, base + n, base + 2 * n,
                                    recurrent_critic_carries(&p->memory, b)};
 }
