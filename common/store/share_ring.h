@@ -39,8 +39,8 @@ struct share_ring {
 /* 64 bytes, before the P floats of a vector. */
 struct share_header {
     uint64_t elements, update, repeat;
-    float weight
-        [SHARE_MAX_PARTS]; /* of the member's gradient of each part in the group's mean */
+    /* Of the member's gradient of each part, in the group's mean. */
+    float weight[SHARE_MAX_PARTS];
     /* A number that is measured with the step (share.h): summed over rows; the ps's: over those
      * of all members. */
     double measure, measured_rows;
