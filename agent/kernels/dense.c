@@ -58,9 +58,9 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
 }
 
 /* Every form of a tile is compiled separately, so that its sums stay in registers. The
- * plain C version and sanitized builds keep them in memory anyway; there, one function
- * serves all forms, and compiles in a thirtieth of the time. */
-#if defined(VEC_PLAIN) || defined(__SANITIZE_ADDRESS__)
+ * plain C version keeps them in memory anyway, and builds for tests alone (DENSE_CHECKED) may;
+ * there, one function serves all forms, and compiles in a thirtieth of the time. */
+#if defined(VEC_PLAIN) || defined(DENSE_CHECKED)
 #define UNROLL(n)
 #define TILE_INLINE static __attribute__((noinline))
 #else
@@ -631,6 +631,9 @@ void DENSE(const struct dense *d)
 {
     struct dense one = *d;
 
+#ifdef DENSE_CHECKED
+    dense_check(d);
+#endif
     if (d->n == 1 && d->transposed_b) { /* B^T has one row, so B is a contiguous column */
         one.transposed_b = 0;
         one.ldb = 1;

@@ -63,6 +63,11 @@ typedef void (*dense_transpose_fn)(float *dst, const float *src, int64_t n, int6
 /* Computes all of C; in blocks of DENSE_BLOCK rows if it sums over the batch. */
 void dense_whole(const struct dense *d);
 
+/* Sanitized builds only, in which dense.c is left out of the instrumentation: reads the first byte
+ * of an operand that AddressSanitizer holds for poisoned, if there is one, so that it is reported
+ * here. */
+void dense_check(const struct dense *d);
+
 /* Whether OpenBLAS computes a product of these sizes under native numerics: each side at
  * least 256, and m n k at least 512 x 512 x 512. */
 int blas_wants(int64_t m, int64_t n, int64_t k);

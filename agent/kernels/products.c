@@ -30,6 +30,38 @@ void dense_whole(const struct dense *d)
         add_block(d, k, d->k - k < DENSE_BLOCK ? d->k - k : DENSE_BLOCK);
 }
 
+/* ---- Operands in sanitized builds ---- */
+
+#ifdef DENSE_CHECKED
+#include <sanitizer/asan_interface.h>
+
+static void check_rows(const float *x, int64_t rows, int64_t width, int64_t ld)
+{
+    for (int64_t i = 0; x != NULL && i < rows; i++) {
+        void *row = (void *)(x + i * ld);
+        const volatile char *bad =
+            __asan_region_is_poisoned(row, (size_t)width * sizeof *x);
+
+        if (bad != NULL)
+            (void)*bad;
+    }
+}
+
+void dense_check(const struct dense *d)
+{
+    if (d->m == 0 || d->n == 0)
+        return;
+    check_rows(d->a, d->transposed_a ? d->k : d->m, d->transposed_a ? d->m : d->k,
+               d->lda);
+    check_rows(d->b, d->transposed_b ? d->n : d->k, d->transposed_b ? d->k : d->n,
+               d->ldb);
+    check_rows(d->c, d->m, d->n, d->ldc);
+    check_rows(d->feature, d->m, d->n, d->ld_feature);
+    check_rows(d->bias, 1, d->n, 0);
+    check_rows(d->column_sums, 1, d->n, 0);
+}
+#endif
+
 /* ---- OpenBLAS ---- */
 
 #ifdef __x86_64__

@@ -1,5 +1,6 @@
 /* Products of every size, form and instruction set have the bits that dense.h defines,
- * which are computed here one element at a time, and write nothing outside of C. */
+ * which are computed here one element at a time; they write nothing outside of C and read nothing
+ * behind their operands, which end where memory does. */
 #include "agent/kernels/loops.h"
 #include "agent/ops/kernel.h"
 #include "tests/support/test_main.h"
@@ -7,21 +8,51 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { SIDE = 330, FLOATS = SIDE * SIDE };
 /* Floats before and behind C, which must not change. */
 enum { BEFORE = 16, BEHIND = 256 };
 
+enum { OPERANDS = 4 };
+
 struct bench {
+    float *end[OPERANDS]; /* of memory that no operand may be read behind */
     float a[FLOATS], b[FLOATS], feature[FLOATS], bias[SIDE];
     float want[BEFORE + FLOATS + BEHIND], got[BEFORE + FLOATS + BEHIND];
     float want_sums[SIDE], got_sums[SIDE];
 };
 
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The bytes of FLOATS floats, in whole pages. */
+static size_t operand_size(void)
+{
+    return (FLOATS * sizeof(float) + page_size() - 1) / page_size() * page_size();
+}
+
+/* The end of memory for FLOATS floats; what follows cannot be read. */
+static float *end_of_memory(void)
+{
+    const size_t page = page_size(), size = operand_size();
+    char *p = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                   -1, 0);
+
+    ck_assert_ptr_ne(p, MAP_FAILED);
+    ck_assert_int_eq(mprotect(p + size, page, PROT_NONE), 0);
+    return (float *)(p + size);
+}
+
 static struct bench *bench_new(void)
 {
     struct bench *t = calloc(1, sizeof(*t));
 
+    for (int i = 0; i < OPERANDS; i++)
+        t->end[i] = end_of_memory();
     for (int i = 0; i < FLOATS; i++) {
         t->a[i] = (float)(i * 7919 % 2003 - 1001) / 700.0f;
         t->b[i] = (float)(i * 6007 % 1999 - 999) / 900.0f;
@@ -30,6 +61,13 @@ static struct bench *bench_new(void)
     for (int i = 0; i < SIDE; i++)
         t->bias[i] = (float)(i * 13 % 29 - 14) / 10.0f;
     return t;
+}
+
+static void bench_free(struct bench *t)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        munmap((char *)t->end[i] - operand_size(), operand_size() + page_size());
+    free(t);
 }
 
 /* ---- the definition ---- */
@@ -94,12 +132,27 @@ static void begin(const struct dense *d, float *c, float *sums)
         sums[i] = (float)i;
 }
 
+/* A copy of `rows` rows that ends where memory does; NULL of NULL. */
+static const float *before_end(float *end, const float *x, int64_t rows, int64_t width,
+                               int64_t ld)
+{
+    const size_t n = (size_t)((rows - 1) * ld + width);
+
+    return x == NULL ? NULL : memcpy(end - n, x, n * sizeof(*x));
+}
+
 static void ck_set(struct bench *t, struct dense d, const struct kern_loops *set)
 {
     const size_t sums = d.column_sums ? (size_t)d.n * sizeof(float) : 0;
 
     begin(&d, t->got, t->got_sums);
     d.c = t->got + BEFORE;
+    d.a = before_end(t->end[0], d.a, d.transposed_a ? d.k : d.m,
+                     d.transposed_a ? d.m : d.k, d.lda);
+    d.b = before_end(t->end[1], d.b, d.transposed_b ? d.n : d.k,
+                     d.transposed_b ? d.k : d.n, d.ldb);
+    d.bias = before_end(t->end[2], d.bias, 1, d.n, 0);
+    d.feature = before_end(t->end[3], d.feature, d.m, d.n, d.ld_feature);
     set->dense(&d);
     if (memcmp(t->got, t->want, extent(&d) * sizeof(float)) != 0 ||
         memcmp(t->got_sums, t->want_sums, sums) != 0)
@@ -142,7 +195,7 @@ START_TEST(every_size)
                                              .k = sides[l],
                                              .transposed_a = turned & 1,
                                              .transposed_b = turned >> 1});
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -170,7 +223,7 @@ START_TEST(everything_that_comes_after)
                                           .ld_feature = 70,
                                           .column_sums = more & 2 ? t->got_sums : NULL,
                                           .add_sums = m > 20});
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -193,7 +246,7 @@ START_TEST(few_rows_of_many_columns)
                                           .bias = what & 8 ? t->bias : NULL,
                                           .after = what & 8 ? DENSE_RELU : DENSE_AS_IS,
                                           .column_sums = what & 8 ? t->got_sums : NULL});
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -221,7 +274,7 @@ START_TEST(short_sums_of_many_columns)
                                              .alpha = 0.2f,
                                              .feature = t->feature,
                                              .ld_feature = 322});
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -245,7 +298,7 @@ START_TEST(large_ones)
                                      .transposed_a = turned & 1,
                                      .transposed_b = turned >> 1});
     }
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -276,7 +329,7 @@ START_TEST(blocks_of_the_batch)
         }
         ck_assert_mem_eq(t->got, t->want, (size_t)(d.m * d.n) * sizeof(float));
     }
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -305,7 +358,7 @@ START_TEST(numbers_at_the_edges)
                                              .lda = N,
                                              .ldb = N,
                                              .after = (enum dense_after)what});
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
@@ -323,7 +376,7 @@ START_TEST(turns)
                     ck_assert_mem_eq(&t->got[l * n + j], &t->a[j * ld + l],
                                      sizeof(float));
         }
-    free(t);
+    bench_free(t);
 }
 END_TEST
 
