@@ -58,9 +58,9 @@ VEC_INLINE void store(float *p, vec x, int v, const struct form f, int64_t width
 }
 
 /* Every form of a tile is compiled separately, so that its sums stay in registers. The
- * plain C version keeps them in memory anyway, and builds for tests alone (DENSE_CHECKED) may;
+ * plain C version keeps them in memory anyway, and builds for tests alone (DENSE_COMPACT) may;
  * there, one function serves all forms, and compiles in a thirtieth of the time. */
-#if defined(VEC_PLAIN) || defined(DENSE_CHECKED)
+#if defined(VEC_PLAIN) || defined(DENSE_COMPACT)
 #define UNROLL(n)
 #define TILE_INLINE static __attribute__((noinline))
 #else
