@@ -27,9 +27,10 @@ struct env_episode {
     uint64_t number; /* number among the episodes of all copies */
 };
 
+/* A world in other processes (external.h) does without open, step, measure, observe and load. */
 struct env_ops {
     /* Fills ret->n_agents and ret->agents (in the arena): names, widths, spaces. params:
-     * env.params, read into the struct that the class's schema describes. */
+     * env.params, read into the struct that the class's schema describes; NULL: it has none. */
     int (*describe)(const struct env_class *class, const struct env_config *config,
                     const void *params, struct arena *arena, struct env_spec *ret,
                     struct err *err);
@@ -66,8 +67,8 @@ struct env_ops {
 
 struct env_class {
     struct env_info info;
-    const struct env_ops *ops; /* NULL: an external environment (external.h) */
-    const void *scenario;      /* for ops: what distinguishes rows with the same ops */
+    const struct env_ops *ops;
+    const void *scenario; /* for ops: what distinguishes rows with the same ops */
 };
 
 const struct env_class *env_class_find(const char *id); /* NULL if unknown */
@@ -90,5 +91,6 @@ extern const struct env_ops foraging_ops;    /* scenario: none */
 extern const struct env_ops matrix_game_ops; /* scenario: struct matrix_game */
 extern const struct env_ops particle_ops;    /* scenario: struct particle_scenario */
 extern const struct env_ops toy_ops;         /* scenario: struct toy */
+extern const struct env_ops external_ops;    /* its parameters are unknown here */
 
 #endif

@@ -107,8 +107,7 @@ static void note_answers(struct trial *t)
     for (size_t c = 0; c < t->n_players; c++) {
         struct played *p = &t->played[t->round][c];
 
-        p->n_steps =
-            external_world_sums(t->env->external_world, c, p->sums, STEPS + 1) - 1;
+        p->n_steps = external_world_sums(t->env->world, c, p->sums, STEPS + 1) - 1;
     }
 }
 

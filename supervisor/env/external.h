@@ -38,12 +38,4 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
                    struct arena *arena, struct err *err);
 int external_same_spec(const struct env_spec *a, const struct env_spec *b);
 
-/* ---- external_ask.c ---- */
-
-/* Starts a process, asks for its description, and ends it. If a signal kills it meanwhile,
- * another one is asked, up to three in all. The last answer is kept: asking again for the same
- * configuration starts nothing. */
-int external_ask(struct env_spec *ret, const struct env_config *config,
-                 struct arena *arena, struct err *err);
-
 #endif

@@ -2,7 +2,6 @@
 #include "common/config/yaml_tree.h"
 #include "common/msg/symmetry_msg.h"
 #include "supervisor/env/env_class.h"
-#include "supervisor/env/external.h"
 #include "supervisor/env/foraging.h"
 #include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
@@ -97,8 +96,8 @@ static const struct env_class none = {
     {"none", "no environment: clients drive the agents", &none_params}, &none_ops, NULL};
 /* Not listed either: their parameters are unknown here. */
 static const struct env_class external[] = {
-    {{"command", "an external program", NULL}, NULL, NULL},
-    {{"plugin", "an external shared object", NULL}, NULL, NULL},
+    {{"command", "an external program", NULL}, &external_ops, NULL},
+    {{"plugin", "an external shared object", NULL}, &external_ops, NULL},
 };
 
 const struct env_class *env_class_find(const char *id)
@@ -125,7 +124,8 @@ const struct env_info *env_info_find(const char *id)
 {
     const struct env_class *class = env_class_find(id);
 
-    return class != NULL && class != &none && class->ops != NULL ? &class->info : NULL;
+    return class != NULL && class != &none && class->info.params != NULL ? &class->info
+                                                                         : NULL;
 }
 
 int env_info_add_nearest(const char *id, struct err *err)
@@ -141,9 +141,11 @@ int env_params_read(const struct env_config *env, struct arena *arena,
                     const void **ret_params, struct err *err)
 {
     const struct schema *schema = env_class_find(env->id)->info.params;
-    void *params = arena_alloc(arena, schema->bytes);
+    void *params = schema != NULL ? arena_alloc(arena, schema->bytes) : NULL;
 
     *ret_params = params;
+    if (schema == NULL)
+        return 0;
     schema_defaults(schema, params, arena);
     return env->params == NULL
                ? 0
@@ -157,8 +159,7 @@ void env_symmetry(const struct env_config *env, struct arena *arena,
     const void *params;
 
     *ret = (struct symmetry_group){0};
-    if (class->ops == NULL || class->ops->symmetry == NULL ||
-        env_params_read(env, arena, &params, NULL) < 0)
+    if (class->ops->symmetry == NULL || env_params_read(env, arena, &params, NULL) < 0)
         return;
     class->ops->symmetry(class, env, params, arena, ret);
 }
@@ -215,8 +216,7 @@ static int check_observe(const struct env_class *class, const struct env_config 
 
 static const struct env_metric *metrics_of(const struct env_class *class)
 {
-    return class->ops != NULL && class->ops->metrics != NULL ? class->ops->metrics(class)
-                                                             : NULL;
+    return class->ops->metrics != NULL ? class->ops->metrics(class) : NULL;
 }
 
 const struct env_metric *env_metrics(const char *id)
@@ -262,7 +262,7 @@ static int check_metric(const struct env_class *class, const char *name,
                               "%s is there twice", name);
     while (known != NULL && known[i].name != NULL && strcmp(known[i].name, name) != 0)
         i++;
-    if (class->ops != NULL && (known == NULL || known[i].name == NULL))
+    if (class->ops != &external_ops && (known == NULL || known[i].name == NULL))
         return refuse_metric(class, name, err);
     return 0;
 }
@@ -293,29 +293,17 @@ static int describe_metrics(const struct env_class *class,
     return 0;
 }
 
-static int describe(const struct env_class *class, const struct env_config *config,
-                    struct arena *arena, const void **ret_params, struct env_spec *ret,
-                    struct err *err)
-{
-    int rc;
-
-    if (class->ops == NULL)
-        return external_ask(ret, config, arena, err);
-    rc = check_rules(class, config, err);
-    if (rc == 0)
-        rc = env_params_read(config, arena, ret_params, err);
-    return rc < 0 ? rc
-                  : class->ops->describe(class, config, *ret_params, arena, ret, err);
-}
-
 int env_class_describe(const struct env_class *class, const struct env_config *config,
                        struct arena *arena, const void **ret_params, struct env_spec *ret,
                        struct err *err)
 {
-    int rc;
+    int rc = check_rules(class, config, err);
 
     *ret_params = NULL;
-    rc = describe(class, config, arena, ret_params, ret, err);
+    if (rc == 0)
+        rc = env_params_read(config, arena, ret_params, err);
+    if (rc == 0)
+        rc = class->ops->describe(class, config, *ret_params, arena, ret, err);
     if (rc == 0)
         rc = check_observe(class, config, ret, err);
     if (rc == 0 && config->teams == ENV_TEAMS_ALL)
@@ -328,8 +316,7 @@ int env_check_drawable(const struct env_config *config, struct err *err)
 {
     const struct env_class *class = env_class_find(config->id);
 
-    if (config->plugin != NULL || class == NULL ||
-        (class->ops != NULL && class->ops->draw == NULL))
+    if (config->plugin != NULL || class == NULL || class->ops->draw == NULL)
         return err_set(err, ERR_UNSUPPORTED,
                        "%.200s cannot be drawn: only the particle worlds, matrix games, "
                        "foraging, and env.command can",

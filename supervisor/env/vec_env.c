@@ -40,14 +40,15 @@ double **vec_env_metric_rows(struct vec_env *v)
 
 static void allocate_metrics(struct vec_env *v)
 {
+    const struct env_metric *known = env_metrics(v->class->info.id);
+
     v->metric = vec_env_metric_rows(v);
     v->metric_sum = vec_env_metric_rows(v);
     v->metric_count = vec_env_metric_rows(v);
     v->episode_metric = vec_env_metric_rows(v);
     v->measures = ARENA_ARRAY(&v->arena, size_t, v->spec.n_metrics);
     v->at_end = ARENA_ARRAY(&v->arena, uint8_t, v->spec.n_metrics);
-    for (size_t m = 0; v->class->ops != NULL && m < v->spec.n_metrics; m++) {
-        const struct env_metric *known = env_metrics(v->class->info.id);
+    for (size_t m = 0; known != NULL && m < v->spec.n_metrics; m++) {
         size_t i = 0;
 
         while (strcmp(known[i].name, v->spec.metrics[m]) != 0)
@@ -228,18 +229,14 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
         rc = check_size(v, err);
     if (rc < 0)
         return rc;
-    if (config->max_steps > 0 || v->class->ops != NULL)
+    if (config->max_steps > 0)
         v->spec.max_steps = config->max_steps;
     allocate(v);
     make_keys(v, seed);
     for (size_t a = 0; a < v->spec.n_agents; a++)
         v->team[a] = env_team_of(&v->spec, a);
     memset(v->waiting, 1, v->n_copies);
-    if (v->class->ops == NULL)
-        return vec_env_external_open(v, config, err);
-    (void)snprintf(v->spec.id, sizeof(v->spec.id), "%s", v->class->info.id);
-    v->world = v->class->ops->open(v->class, config, params, v->n_copies, &v->arena);
-    return 0;
+    return v->driver->open(v, config, params, err);
 }
 
 int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t seed,
@@ -260,6 +257,7 @@ int vec_env_new(struct vec_env **ret, const struct env_config *config, uint64_t 
                           "expected 1 to %d", MAX_COPIES);
     v = xcalloc(1, sizeof(*v));
     v->class = class;
+    v->driver = class->ops->open != NULL ? &local_driver : &external_driver;
     v->n_copies = copies;
     v->draws = draws;
     v->sharing = config->reward;
@@ -275,7 +273,8 @@ void vec_env_free(struct vec_env *v)
 {
     if (v == NULL)
         return;
-    external_world_free(v->external_world);
+    if (v->driver->close != NULL)
+        v->driver->close(v);
     arena_done(&v->arena);
     free(v);
 }
@@ -327,34 +326,21 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
     }
     for (size_t m = 0; m < v->spec.n_metrics; m++)
         v->metric_sum[m][copy] = v->metric_count[m][copy] = 0.0;
-    if (v->external_world != NULL)
-        vec_env_external_reset(v, copy, &e);
-    else
-        v->class->ops->reset(v->world, copy, &e);
+    v->class->ops->reset(v->world, copy, &e);
 }
 
-void vec_env_observe(struct vec_env *v, size_t first, size_t n, float *const *obs)
-{
-    v->class->ops->observe(v->world, first, n, obs);
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        env_clip(&v->spec, a, n,
-                 (char *)obs[a] + first * env_obs_bytes(&v->spec.agents[a]));
-}
-
-/* Observes copies first .. first+n-1, which have begun an episode. The observations of a
- * external world arrive in messages. */
 static void observe(struct vec_env *v, size_t first, size_t n)
 {
-    if (v->external_world == NULL)
-        vec_env_observe(v, first, n, v->obs);
+    if (v->driver->observe != NULL)
+        v->driver->observe(v, first, n);
 }
 
-static float **other_buffer(const struct vec_env *v, float *const *obs)
+float **vec_env_other_buffer(const struct vec_env *v, float *const *obs)
 {
     return v->obs_buffers[obs == v->obs_buffers[0]];
 }
 
-static void keep_obs(struct vec_env *v, size_t first, size_t n)
+void vec_env_keep_obs(struct vec_env *v, size_t first, size_t n)
 {
     for (size_t a = 0; a < v->spec.n_agents; a++) {
         const size_t bytes = env_obs_bytes(&v->spec.agents[a]);
@@ -368,8 +354,8 @@ void vec_env_split_obs(struct vec_env *v)
 {
     if (v->obs != v->next_obs)
         return;
-    v->obs = other_buffer(v, v->next_obs);
-    keep_obs(v, 0, v->n_copies);
+    v->obs = vec_env_other_buffer(v, v->next_obs);
+    vec_env_keep_obs(v, 0, v->n_copies);
 }
 
 void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)
@@ -390,8 +376,7 @@ void vec_env_reset(struct vec_env *v)
 
 /* Stacks of observations */
 
-/* Before a step: what is observed now will be the newest of those before. */
-static void keep_past(struct vec_env *v)
+void vec_env_keep_past(struct vec_env *v)
 {
     const size_t n = env_stack(&v->spec) - 1;
 
@@ -463,63 +448,9 @@ static int check_actions(const struct vec_env *v, const float *const *actions,
     return 0;
 }
 
-/* Updates an agent's flags after a step. It takes no part where it has left or the copy
- * is waiting. Returns 1 if it took part in all copies. */
-static uint8_t end_flags(size_t n, const uint8_t *restrict waiting,
-                         uint8_t *restrict left, uint8_t *restrict alive,
-                         uint8_t *restrict over, uint8_t *restrict all_over)
-{
-    uint8_t all = 1;
-
-    for (size_t c = 0; c < n; c++) {
-        uint8_t here = !left[c] & !waiting[c], gone = left[c] | (over[c] & here);
-
-        alive[c] = here;
-        left[c] = gone;
-        over[c] = gone;
-        all_over[c] &= gone;
-        all &= here;
-    }
-    return all;
-}
-
-static void add_row(double *restrict to, const double *restrict from, size_t n)
-{
-    for (size_t c = 0; c < n; c++)
-        to[c] += from[c];
-}
-
-static void end_agents(struct vec_env *v, uint8_t *all_over)
-{
-    const size_t n = v->n_copies;
-
-    for (size_t a = 0; a < v->spec.n_agents; a++) {
-        double *own = v->own[a], *total = v->total_return[a];
-        const uint8_t *alive = v->alive[a];
-        const uint8_t all =
-            end_flags(n, v->waiting, v->left[a], v->alive[a], v->terminated[a], all_over);
-
-        for (size_t c = 0; !all && c < n; c++)
-            own[c] = alive[c] ? own[c] : 0.0;
-        add_row(total, own, n);
-        memcpy(v->episode_return[a], total, n * sizeof(*total));
-    }
-}
-
-static uint64_t step_limit(const struct vec_env *v)
+uint64_t vec_env_step_limit(const struct vec_env *v)
 {
     return v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
-}
-
-/* In a step that reaches the limit, marks no agent as terminated (env_class.h:
- * limit_first). */
-static void put_limit_first(struct vec_env *v)
-{
-    const uint64_t limit = step_limit(v);
-
-    for (size_t c = 0; v->class->ops->limit_first && c < v->n_copies; c++)
-        for (size_t a = 0; v->time[c] + 1 >= limit && a < v->spec.n_agents; a++)
-            v->terminated[a][c] = 0;
 }
 
 static void end_copies(size_t n, uint64_t limit, const uint8_t *restrict waiting,
@@ -560,8 +491,8 @@ static void count_metrics(struct vec_env *v)
 void vec_env_end_copies(struct vec_env *v)
 {
     count_metrics(v);
-    end_copies(v->n_copies, step_limit(v), v->waiting, v->discarded, v->time, v->first,
-               v->ended, v->truncated);
+    end_copies(v->n_copies, vec_env_step_limit(v), v->waiting, v->discarded, v->time,
+               v->first, v->ended, v->truncated);
     memcpy(v->episode_length, v->time, v->n_copies * sizeof(v->time[0]));
 }
 
@@ -580,7 +511,7 @@ static void share_rewards(struct vec_env *v)
         memset(v->reward[a], 0, row);
         for (size_t b = a; b < n_agents; b++) {
             if (v->team[b] == a) {
-                add_row(v->reward[a], v->own[b], n);
+                vec_env_add_row(v->reward[a], v->own[b], n);
                 size++;
             }
         }
@@ -596,59 +527,15 @@ static void begin_next(struct vec_env *v, size_t copy)
         return;
     }
     v->waiting[copy] = 1;
-    if (v->external_world != NULL)
-        external_world_end_episode(v->external_world, copy);
+    if (v->driver->end_episode != NULL)
+        v->driver->end_episode(v, copy);
 }
 
-static int has_begun(const struct vec_env *v, size_t copy)
-{
-    return copy < v->n_copies && (v->ended[copy] | v->discarded[copy]) &&
-           !v->waiting[copy];
-}
-
-/* Fills obs with the step's observations, or with a new episode's where one began. Copies
- * often end together, so adjacent ones are observed in one call. */
-static void keep_or_observe(struct vec_env *v)
-{
-    size_t c = 0, n;
-
-    while (c < v->n_copies) {
-        for (n = 0; has_begun(v, c + n);)
-            n++;
-        if (n != 0)
-            observe(v, c, n);
-        c += n;
-        for (n = 0; c + n < v->n_copies && !has_begun(v, c + n);)
-            n++;
-        keep_obs(v, c, n);
-        c += n;
-    }
-}
-
-static void begin_ended(struct vec_env *v)
+void vec_env_begin_ended(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++)
         if (v->ended[c] | v->discarded[c])
             begin_next(v, c);
-}
-
-static void begin_all_external(struct vec_env *v)
-{
-    keep_obs(v, 0, v->n_copies);
-    for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
-        memcpy(v->allowed[a], v->next_allowed[a],
-               v->n_copies * (size_t)v->spec.agents[a].space.width);
-    begin_ended(v);
-}
-
-static void begin_all(struct vec_env *v)
-{
-    v->obs = v->next_obs;
-    if (memchr(v->ended, 1, v->n_copies) == NULL)
-        return;
-    v->obs = other_buffer(v, v->next_obs);
-    begin_ended(v);
-    keep_or_observe(v);
 }
 
 static void fill_results(const struct vec_env *v, struct env_step *ret)
@@ -674,49 +561,33 @@ void vec_env_conclude(struct vec_env *v, struct env_step *ret)
 {
     if (v->sharing != ENV_REWARD_OWN)
         share_rewards(v);
-    if (v->external_world != NULL)
-        begin_all_external(v);
-    else
-        begin_all(v);
+    v->driver->go_on(v);
     fill_results(v, ret);
 }
 
 int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                  struct err *err)
 {
-    int rc = check_actions(v, actions, err);
+    const int rc = check_actions(v, actions, err);
 
-    if (rc < 0)
-        return rc;
-    if (v->external_world != NULL)
-        vec_env_external_note(v);
-    keep_past(v);
-    if (v->external_world != NULL)
-        return vec_env_external_step(v, actions, ret, err);
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        memset(v->terminated[a], 0, v->n_copies);
-    v->class->ops->step(v->world, actions, v->own, v->terminated);
-    for (size_t m = 0; m < v->spec.n_metrics; m++)
-        v->class->ops->measure(v->world, v->measures[m], v->metric[m]);
-    put_limit_first(v);
-    v->next_obs = other_buffer(v, v->obs);
-    vec_env_observe(v, 0, v->n_copies, v->next_obs);
-    memset(v->ended, 1, v->n_copies);
-    memset(v->truncated, 0, v->n_copies);
-    end_agents(v, v->ended);
-    vec_env_end_copies(v);
-    vec_env_conclude(v, ret);
-    return 0;
+    return rc < 0 ? rc : v->driver->step(v, actions, ret, err);
+}
+
+int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
+                  struct err *err)
+{
+    return v->driver->start != NULL ? v->driver->start(v, host, name, err) : 0;
+}
+
+int vec_env_make_ready(struct vec_env *v, struct err *err)
+{
+    return v->driver->make_ready != NULL ? v->driver->make_ready(v, err) : 0;
 }
 
 void vec_env_draw(const struct vec_env *v, size_t copy, struct scene *ret)
 {
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
     scene_clear(ret, v->spec.n_agents);
-    if (v->external_world != NULL) {
-        external_world_draw(v->external_world, ret);
-        return;
-    }
     CHECK(v->class->ops->draw != NULL, "%s cannot be drawn", v->spec.id);
     v->class->ops->draw(v->world, copy, ret);
 }

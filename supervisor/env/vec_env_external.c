@@ -2,7 +2,6 @@
  * arrive later. */
 #include "common/err/check.h"
 #include "common/msg/frame.h"
-#include "common/rng/rng.h"
 #include "supervisor/env/vec_env_internal.h"
 
 #include <string.h>
@@ -59,9 +58,8 @@ static void end_agents(struct vec_env *v)
 static void finish_step(struct vec_env *v)
 {
     for (size_t c = 0; c < v->n_copies; c++) {
-        v->discarded[c] = !v->waiting[c] & !external_world_runs(v->external_world, c);
-        v->skipped[c] =
-            v->discarded[c] && external_world_has_failed(v->external_world, c);
+        v->discarded[c] = !v->waiting[c] & !external_world_runs(v->world, c);
+        v->skipped[c] = v->discarded[c] && external_world_has_failed(v->world, c);
     }
     end_agents(v);
     vec_env_end_copies(v);
@@ -84,7 +82,7 @@ static size_t begin_lost(struct vec_env *v)
     size_t n = 0;
 
     for (size_t c = 0; v->draws == ENV_DRAWS_TRAINING && c < v->n_copies; c++) {
-        if (!external_world_is_lost(v->external_world, c))
+        if (!external_world_is_lost(v->world, c))
             continue;
         vec_env_begin_episode(v, c, v->episode[c] + 1);
         n++;
@@ -94,9 +92,9 @@ static size_t begin_lost(struct vec_env *v)
 
 static int make_ready(struct vec_env *v, struct err *err)
 {
-    while (external_world_skip_known(v->external_world) > 0 && begin_lost(v) > 0)
+    while (external_world_skip_known(v->world) > 0 && begin_lost(v) > 0)
         ;
-    return external_world_make_ready(v->external_world, err);
+    return external_world_make_ready(v->world, err);
 }
 
 static void on_stepped(void *ctx)
@@ -142,7 +140,8 @@ static struct vec_env_counts counts_of(const struct vec_env *v)
                                    .past = v->past};
 }
 
-void vec_env_external_note(struct vec_env *v)
+/* Notes the state before a step, for vec_env_undo. */
+static void note(struct vec_env *v)
 {
     const struct vec_env_counts now = counts_of(v);
 
@@ -157,17 +156,19 @@ int vec_env_undo(struct vec_env *v)
     if (!v->can_undo)
         return 0;
     copy_row(v, &now, &v->before);
-    external_world_undo(v->external_world);
+    external_world_undo(v->world);
     return 1;
 }
 
-int vec_env_external_step(struct vec_env *v, const float *const *actions,
-                          struct env_step *ret, struct err *err)
+static int step(struct vec_env *v, const float *const *actions, struct env_step *ret,
+                struct err *err)
 {
     int rc;
 
+    note(v);
+    vec_env_keep_past(v);
     v->result = ret;
-    rc = external_world_step(v->external_world, actions, v->waiting, err);
+    rc = external_world_step(v->world, actions, v->waiting, err);
     if (rc != 0)
         return rc;
     finish_step(v);
@@ -175,15 +176,6 @@ int vec_env_external_step(struct vec_env *v, const float *const *actions,
 }
 
 /* ---- resets ---- */
-
-void vec_env_external_reset(struct vec_env *v, size_t copy,
-                            const struct env_episode *episode)
-{
-    uint32_t words[4];
-
-    rng_block(episode->key, episode->episode, 0, words);
-    external_world_reset(v->external_world, copy, words[0] | (uint64_t)words[1] << 32);
-}
 
 static void take_presence(struct vec_env *v, size_t c)
 {
@@ -218,9 +210,18 @@ static void on_failed(void *ctx, const char *process, size_t copy,
                                     .why = why});
 }
 
-int vec_env_make_ready(struct vec_env *v, struct err *err)
+static void end_episode(struct vec_env *v, size_t copy)
 {
-    return v->external_world != NULL ? make_ready(v, err) : 0;
+    external_world_end_episode(v->world, copy);
+}
+
+static void go_on(struct vec_env *v)
+{
+    vec_env_keep_obs(v, 0, v->n_copies);
+    for (size_t a = 0; v->allowed != NULL && a < v->spec.n_agents; a++)
+        memcpy(v->allowed[a], v->next_allowed[a],
+               v->n_copies * (size_t)v->spec.agents[a].space.width);
+    vec_env_begin_ended(v);
 }
 
 /* ---- opening and starting ---- */
@@ -250,8 +251,8 @@ static int check_message(const struct vec_env *v, struct err *err)
     return 0;
 }
 
-int vec_env_external_open(struct vec_env *v, const struct env_config *config,
-                          struct err *err)
+static int open_world(struct vec_env *v, const struct env_config *config,
+                      const void *params, struct err *err)
 {
     const struct external_listener listener = {on_stepped, on_ready, on_failed, v};
     struct external_views views;
@@ -281,24 +282,26 @@ int vec_env_external_open(struct vec_env *v, const struct env_config *config,
                                     .terminated = v->terminated,
                                     .present = v->present,
                                     .metric = v->metric};
-    v->external_world =
-        external_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
+    v->world = external_world_new(&v->external, &v->spec, v->n_copies, &views, &listener);
     return 0;
 }
 
-int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,
-                  struct err *err)
+static void close_world(struct vec_env *v)
 {
-    if (v->external_world == NULL)
-        return 0;
+    external_world_free(v->world);
+}
+
+static int start(struct vec_env *v, struct env_host *host, const char *name,
+                 struct err *err)
+{
     CHECK(v->host == NULL, "vec_env_start was called twice");
     v->host = host;
-    return external_world_start(v->external_world, host, name, err);
+    return external_world_start(v->world, host, name, err);
 }
 
 void vec_env_mark_inexact(struct vec_env *v, const char *line)
 {
-    external_world_mark_inexact(v->external_world, arena_strdup(&v->arena, line));
+    external_world_mark_inexact(v->world, arena_strdup(&v->arena, line));
 }
 
 void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
@@ -306,3 +309,34 @@ void vec_env_on_ready(struct vec_env *v, void (*fn)(void *ctx), void *ctx)
     v->on_ready = fn;
     v->ready_ctx = ctx;
 }
+
+/* ---- the state ---- */
+
+static int load(struct vec_env *v, const void *src, size_t len, struct err *err)
+{
+    return external_world_load(v->world, src, len, err);
+}
+
+/* Begins a new episode in each copy whose episode is lost (external_world.h). */
+static void begin_after_load(struct vec_env *v)
+{
+    for (size_t c = 0; c < v->n_copies; c++)
+        if (!v->waiting[c] && !external_world_runs(v->world, c)) {
+            vec_env_mark_inexact(
+                v, "an episode cannot be replayed after the resume: another "
+                   "one begins, and this run is not exact");
+            vec_env_begin_episode(v, c, v->episode[c] + 1);
+        }
+}
+
+const struct world_driver external_driver = {
+    .open = open_world,
+    .close = close_world,
+    .start = start,
+    .make_ready = make_ready,
+    .step = step,
+    .end_episode = end_episode,
+    .go_on = go_on,
+    .load = load,
+    .loaded = begin_after_load,
+};

@@ -21,9 +21,8 @@ struct vec_env_counts {
 struct vec_env {
     struct arena arena; /* everything below, and this struct's arrays */
     const struct env_class *class;
-    void *world; /* NULL: the world is in other processes (external_world) */
-    struct external external;
-    struct external_world *external_world; /* NULL: the world is in this process */
+    const struct world_driver *driver;
+    void *world; /* external_driver: struct external_world */
     struct env_spec spec;
     size_t n_copies;
     enum env_draws draws;
@@ -64,7 +63,8 @@ struct vec_env {
     size_t *measures;
     uint8_t *at_end;
 
-    /* Used only with an external world. */
+    /* Used only by external_driver. */
+    struct external external;
     struct env_host *host;
     uint8_t **present;            /* [A] (E): the agent takes part in the next step */
     struct env_step *result;      /* where to put the results of the current step */
@@ -73,6 +73,34 @@ struct vec_env {
     void (*on_ready)(void *ctx);
     void *ready_ctx;
 };
+
+/* How a vec_env drives its world. A function that is NULL has nothing to do. */
+struct world_driver {
+    /* Makes v->world, once the environment is described and v's arrays are there. params as
+     * for env_ops.open. */
+    int (*open)(struct vec_env *v, const struct env_config *config, const void *params,
+                struct err *err);
+    void (*close)(struct vec_env *v);
+    /* vec_env_start, vec_env_make_ready, vec_env_step after the check of its actions */
+    int (*start)(struct vec_env *v, struct env_host *host, const char *name,
+                 struct err *err);
+    int (*make_ready)(struct vec_env *v, struct err *err);
+    int (*step)(struct vec_env *v, const float *const *actions, struct env_step *ret,
+                struct err *err);
+    /* Observes copies first .. first+n-1, which have begun an episode, into v->obs. */
+    void (*observe)(struct vec_env *v, size_t first, size_t n);
+    /* The copy's episode is over, and no other one begins yet. */
+    void (*end_episode)(struct vec_env *v, size_t copy);
+    /* After a step: begins the next episodes of copies that ended, and fills v->obs. */
+    void (*go_on)(struct vec_env *v);
+    /* Loads the world's part of a state. ERR_CORRUPT changes nothing. */
+    int (*load)(struct vec_env *v, const void *src, size_t len, struct err *err);
+    /* The rest of the state is loaded, too. */
+    void (*loaded)(struct vec_env *v);
+};
+
+extern const struct world_driver local_driver;    /* vec_env_local.c: in this process */
+extern const struct world_driver external_driver; /* vec_env_external.c: in others */
 
 /* ---- vec_env.c ---- */
 
@@ -86,29 +114,32 @@ char **vec_env_past_rows(struct vec_env *v);
 /* The bytes of an agent's, (E, env.stack - 1). */
 size_t vec_env_past_bytes(const struct vec_env *v, size_t agent);
 
-/* Observes copies first .. first+n-1 of a world in this process. */
-void vec_env_observe(struct vec_env *v, size_t first, size_t n, float *const *obs);
+static inline void vec_env_add_row(double *restrict to, const double *restrict from,
+                                   size_t n)
+{
+    for (size_t c = 0; c < n; c++)
+        to[c] += from[c];
+}
+
 /* Begins an episode, but does not write its observations. */
 void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode);
+/* Begins the next one, in training, in each copy that ended. */
+void vec_env_begin_ended(struct vec_env *v);
+/* The one of obs_buffers that `obs` is not. */
+float **vec_env_other_buffer(const struct vec_env *v, float *const *obs);
 /* Makes obs and next_obs different buffers with the same contents. Call it before
  * changing obs alone. */
 void vec_env_split_obs(struct vec_env *v);
+/* Copies rows first .. first+n-1 of next_obs to obs. */
+void vec_env_keep_obs(struct vec_env *v, size_t first, size_t n);
+/* Before a step: what is observed now will be the newest of those before. */
+void vec_env_keep_past(struct vec_env *v);
+/* The steps that an episode has at most; UINT64_MAX: no limit. */
+uint64_t vec_env_step_limit(const struct vec_env *v);
 /* Counts the step and decides which copies ended. Before the call, `ended` must be 1
  * where every agent has left, `truncated` where one of them was cut off. */
 void vec_env_end_copies(struct vec_env *v);
 /* The last part of a step: shares team rewards, begins next episodes, fills *ret. */
 void vec_env_conclude(struct vec_env *v, struct env_step *ret);
-
-/* ---- vec_env_external.c ---- */
-
-/* ERR_LIMIT: a step's observations do not fit into one message. */
-int vec_env_external_open(struct vec_env *v, const struct env_config *config,
-                          struct err *err);
-/* Notes the state before a step, for vec_env_undo. */
-void vec_env_external_note(struct vec_env *v);
-int vec_env_external_step(struct vec_env *v, const float *const *actions,
-                          struct env_step *ret, struct err *err);
-void vec_env_external_reset(struct vec_env *v, size_t copy,
-                            const struct env_episode *episode);
 
 #endif

@@ -81,8 +81,7 @@ static uint64_t sum_of_names(const struct vec_env *v)
 size_t vec_env_state_bytes(const struct vec_env *v)
 {
     return shared_bytes(v) + metrics_bytes(v, v->spec.n_metrics) +
-           (v->external_world != NULL ? external_world_state_bytes(v->external_world)
-                                      : v->class->ops->state_bytes(v->world));
+           v->class->ops->state_bytes(v->world);
 }
 
 static struct state_header expected_header(const struct vec_env *v)
@@ -145,10 +144,7 @@ void vec_env_state_save(const struct vec_env *v, void *dst)
     for (size_t a = 0; a < n_agents; a++)
         p = put(p, v->left[a], n);
     p = put_stack(v, p);
-    if (v->external_world != NULL)
-        external_world_save(v->external_world, p);
-    else
-        v->class->ops->save(v->world, p);
+    v->class->ops->save(v->world, p);
 }
 
 static const char *get(void *to, const char *from, size_t n)
@@ -157,11 +153,14 @@ static const char *get(void *to, const char *from, size_t n)
     return from + n;
 }
 
-static const char *get_flags(uint8_t *to, const char *from, size_t n)
+/* Numbers of at most `most`. */
+static const char *get_small(uint8_t *to, const char *from, size_t n, uint8_t most)
 {
-    for (size_t i = 0; i < n; i++)
-        to[i] = from[i] != 0;
-    return from + n;
+    const char *end = from + n;
+
+    for (; from < end; from++, to++)
+        *to = (uint8_t)*from < most ? (uint8_t)*from : most;
+    return end;
 }
 
 static const char *base_of(const char *id)
@@ -173,12 +172,9 @@ static const char *base_of(const char *id)
 
 /* An external environment may be called by the path of its file, and have moved; its episodes
  * are replayed and compared in any case. */
-static int is_same_id(const struct vec_env *v, const struct state_header *h,
-                      const struct state_header *want)
+static int is_same_id(const struct state_header *h, const struct state_header *want)
 {
-    if (memcmp(h->id, want->id, sizeof(h->id)) == 0)
-        return 1;
-    return v->external_world != NULL && memchr(h->id, '\0', sizeof(h->id)) != NULL &&
+    return memchr(h->id, '\0', sizeof(h->id)) != NULL &&
            strcmp(base_of(h->id), base_of(want->id)) == 0;
 }
 
@@ -253,9 +249,7 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
         return err_set(err, ERR_UNSUPPORTED,
                        "environment state: version %u, this build reads %u", h.version,
                        NEWEST_VERSION);
-    want.len_bytes += metrics;
-    want.len_bytes -= metrics_bytes(v, v->spec.n_metrics);
-    if (!is_same_id(v, &h, &want) || h.copies != want.copies || h.agents != want.agents)
+    if (!is_same_id(&h, &want) || h.copies != want.copies || h.agents != want.agents)
         return err_set(err, ERR_SHAPE,
                        "environment state: %llu copies of %.63s with %llu agents, "
                        "expected %zu of %s with %zu",
@@ -263,26 +257,10 @@ static int check_header(const struct vec_env *v, const void *src, size_t len,
                        v->n_copies, v->spec.id, v->spec.n_agents);
     if ((rc = check_stack(v, src, len, h.version, shared_bytes(v) + metrics, err)) < 0)
         return rc;
-    if (v->external_world != NULL && h.len_bytes == len &&
-        len >= shared_bytes(v) + metrics)
-        return 0;
-    if (v->external_world != NULL || h.len_bytes != want.len_bytes ||
-        len != want.len_bytes)
+    if (h.len_bytes != len || len < shared_bytes(v) + metrics)
         return err_set(err, ERR_CORRUPT, "environment state: %zu bytes, expected %zu",
                        len, (size_t)h.len_bytes);
     return 0;
-}
-
-/* Begins a new episode in each copy whose episode is lost (external_world.h). */
-static void begin_lost(struct vec_env *v)
-{
-    for (size_t c = 0; c < v->n_copies; c++)
-        if (!v->waiting[c] && !external_world_runs(v->external_world, c)) {
-            vec_env_mark_inexact(
-                v, "an episode cannot be replayed after the resume: another "
-                   "one begins, and this run is not exact");
-            vec_env_begin_episode(v, c, v->episode[c] + 1);
-        }
 }
 
 int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct err *err)
@@ -296,9 +274,7 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
     int rc = check_header(v, src, len, metrics, err);
 
     if (rc == 0)
-        rc = v->external_world != NULL
-                 ? external_world_load(v->external_world, own, len - before, err)
-                 : v->class->ops->load(v->world, own, err);
+        rc = v->driver->load(v, own, len - before, err);
     if (rc < 0)
         return rc;
     get_metrics(v, p + sizeof(is), &is);
@@ -307,19 +283,13 @@ int vec_env_state_load(struct vec_env *v, const void *src, size_t len, struct er
     p = get(v->time, p, n * sizeof(uint64_t));
     for (size_t a = 0; a < n_agents; a++)
         p = get(v->total_return[a], p, n * sizeof(double));
-    p = get_flags(v->waiting, p, n);
+    p = get_small(v->waiting, p, n, 1);
     for (size_t a = 0; a < n_agents; a++)
-        p = v->external_world != NULL ? get(v->left[a], p, n)
-                                      : get_flags(v->left[a], p, n);
+        p = get_small(v->left[a], p, n, LEFT_CUT);
     if (v->past != NULL)
         p += sizeof(struct state_stack);
     for (size_t a = 0; v->past != NULL && a < n_agents; a++)
         p = get(v->past[a], p, vec_env_past_bytes(v, a));
-    if (v->external_world != NULL)
-        begin_lost(v);
-    else {
-        vec_env_split_obs(v);
-        vec_env_observe(v, 0, n, v->obs);
-    }
+    v->driver->loaded(v);
     return 0;
 }

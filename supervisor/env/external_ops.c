@@ -2,7 +2,10 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
+#include "common/rng/rng.h"
 #include "supervisor/ask/ask.h"
+#include "supervisor/env/env_class.h"
+#include "supervisor/env/external_world.h"
 #include "supervisor/proc/binaries.h"
 
 #include <stdio.h>
@@ -11,7 +14,7 @@
 #include <unistd.h>
 
 /* The last answer is kept, because a command reads a configuration several times and then
- * creates its environment. */
+ * creates its environment: asking again for the same configuration starts nothing. */
 static struct {
     char *question;
     struct arena arena;
@@ -91,8 +94,13 @@ static int ask_anew(struct external *f, char *question, struct err *err)
     return rc;
 }
 
-int external_ask(struct env_spec *ret, const struct env_config *config,
-                 struct arena *arena, struct err *err)
+/* ---- the environment as a row of the registry ---- */
+
+/* Starts a process, asks for its description, and ends it. If a signal kills it meanwhile,
+ * another one is asked, up to three in all. */
+static int describe(const struct env_class *class, const struct env_config *config,
+                    const void *params, struct arena *arena, struct env_spec *ret,
+                    struct err *err)
 {
     struct external f;
     char *question;
@@ -111,3 +119,34 @@ int external_ask(struct env_spec *ret, const struct env_config *config,
     memcpy(ret->agents, kept.spec.agents, ret->n_agents * sizeof(*ret->agents));
     return 0;
 }
+
+static void reset(void *world, size_t copy, const struct env_episode *episode)
+{
+    uint32_t words[4];
+
+    rng_block(episode->key, episode->episode, 0, words);
+    external_world_reset(world, copy, words[0] | (uint64_t)words[1] << 32);
+}
+
+static size_t state_bytes(const void *world)
+{
+    return external_world_state_bytes(world);
+}
+
+static void save(const void *world, void *dst)
+{
+    external_world_save(world, dst);
+}
+
+static void draw(const void *world, size_t copy, struct scene *ret)
+{
+    external_world_draw(world, ret);
+}
+
+const struct env_ops external_ops = {
+    .describe = describe,
+    .reset = reset,
+    .state_bytes = state_bytes,
+    .save = save,
+    .draw = draw,
+};
