@@ -414,7 +414,7 @@ def masked_crc32c(data):
 
 # What a disk takes its time for (synced files, kills between two writes, gigabytes), these try, in
 # the plain build.
-ON_DISK = {"crash_points", "disk", "files", "kills", "leveldb", "lengths", "power_cut", "resume"}
+ON_DISK = {"control", "crash_points", "disk", "files", "kills", "leveldb", "lengths", "power_cut", "resume"}
 
 
 def folder_of_workplaces():
