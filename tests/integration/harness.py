@@ -414,12 +414,13 @@ def masked_crc32c(data):
 
 # What a disk takes its time for (synced files, kills between two writes, gigabytes), these try, in
 # the plain build.
-ON_DISK = {"control", "crash_points", "disk", "files", "kills", "leveldb", "lengths", "power_cut", "resume"}
+ON_DISK = {"control", "crash_points", "disk", "files", "kills", "leveldb", "lengths", "power_cut",
+           "resume"}
 
 
 def folder_of_workplaces():
-    """None for the system's. In memory where there is room: a file costs a third of the time, and an
-    agent's memory is the same on both."""
+    """None for the system's. In memory where there is room: a file costs a third of the time, and
+    an agent's memory is the same on both."""
     if not SANITIZED and pathlib.Path(sys.argv[0]).stem.removeprefix("test_") in ON_DISK:
         return None
     with contextlib.suppress(OSError):
