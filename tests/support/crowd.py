@@ -4,25 +4,7 @@ its own, which is 1.
 """
 import random
 
-
-class Box:
-    def __init__(self, shape):
-        self.shape, self.low, self.high, self.dtype = shape, -9.0, 9.0, "float32"
-
-
-class Discrete:
-    def __init__(self, n):
-        self.n, self.shape = n, ()
-
-
-class MultiBinary:
-    def __init__(self, n):
-        self.n, self.shape = n, (n,)
-
-
-class Dict:
-    def __init__(self, **spaces):
-        self.spaces = spaces
+from spaces import Box, Dict, Discrete, MultiBinary
 
 
 class Crowd:
@@ -35,7 +17,7 @@ class Crowd:
             self.metadata = {"name": "crowd"}
 
     def observation_space(self, agent):
-        return Dict(others=Box((self.things, 2)), own=Box((1,)), there=MultiBinary(self.things))
+        return Dict(others=Box(-9.0, 9.0, (self.things, 2)), own=Box(-9.0, 9.0, (1,)), there=MultiBinary(self.things))
 
     def action_space(self, agent):
         return Discrete(2)

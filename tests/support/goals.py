@@ -7,22 +7,9 @@ action is the choice alone.
 """
 import random
 
+from spaces import Box, Dict, Discrete
+
 PLACES = ((0.5, 0.5), (-0.5, 0.25), (0.0, -0.75))
-
-
-class Box:
-    def __init__(self, low, high, n):
-        self.low, self.high, self.shape = [low] * n, [high] * n, (n,)
-
-
-class Discrete:
-    def __init__(self, n):
-        self.n, self.shape = n, ()
-
-
-class Dict:
-    def __init__(self, **spaces):
-        self.spaces = spaces
 
 
 class Goals:
@@ -33,10 +20,10 @@ class Goals:
         self.steps, self.masked, self.plain = steps, masked, plain
 
     def observation_space(self, agent):
-        return Box(0.0, 1.0, 3)
+        return Box(0.0, 1.0, (3,))
 
     def action_space(self, agent):
-        return Discrete(3) if self.plain else Dict(goal=Discrete(3), to=Box(-1.0, 1.0, 2))
+        return Discrete(3) if self.plain else Dict(goal=Discrete(3), to=Box(-1.0, 1.0, (2,)))
 
     def reset(self, seed=None, options=None):
         self.draw, self.time = random.Random(seed), 0

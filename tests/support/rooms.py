@@ -8,19 +8,10 @@ episode. In no room they can jump.
 So walking has the value 1 / (1 - discount) for the host and 1 for the guest, and taking has
 the value 10, unless a learner wrongly counts forbidden moves in the next step's value.
 """
+from spaces import Box, Discrete
 
 HOST, GUEST = "host_0", "guest_0"
 WALK, TAKE, JUMP = range(3)
-
-
-class Discrete:
-    def __init__(self, n):
-        self.n, self.shape = n, ()
-
-
-class Box:
-    def __init__(self, low, high, shape):
-        self.low, self.high, self.shape = low, high, shape
 
 
 class Rooms:

@@ -7,22 +7,9 @@ middle. `box`: the choice is made by the signs of two numbers. `both`: a second 
 """
 import random
 
+from spaces import Box, Dict, Discrete
+
 SIDE = 4
-
-
-class Box:
-    def __init__(self, shape, low, high, dtype):
-        self.shape, self.low, self.high, self.dtype = shape, low, high, dtype
-
-
-class Discrete:
-    def __init__(self, n):
-        self.n, self.shape = n, ()
-
-
-class Dict:
-    def __init__(self, **spaces):
-        self.spaces = spaces
 
 
 class Sights:
@@ -33,12 +20,12 @@ class Sights:
         self.steps, self.dtype, self.box, self.both = steps, dtype, box, both
 
     def observation_space(self, agent):
-        eyes = Box((SIDE, SIDE, 1), 0, 255, self.dtype)
+        eyes = Box(0, 255, (SIDE, SIDE, 1), self.dtype)
         more = {"second": eyes} if self.both else {}
-        return Dict(bit=Discrete(2), eyes=eyes, noise=Box((1,), -1.0, 1.0, "float32"), **more)
+        return Dict(bit=Discrete(2), eyes=eyes, noise=Box(-1.0, 1.0, (1,)), **more)
 
     def action_space(self, agent):
-        return Box((2,), -1.0, 1.0, "float32") if self.box else Discrete(4)
+        return Box(-1.0, 1.0, (2,)) if self.box else Discrete(4)
 
     def reset(self, seed=None, options=None):
         self.draw, self.time = random.Random(seed), 0
