@@ -9,17 +9,27 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#define TABLE(name) name##_cases,
+static const struct kernel_case *const tables[] = {CASE_TABLES(TABLE)};
+#undef TABLE
+enum { N_TABLES = sizeof(tables) / sizeof(tables[0]) };
+
 const struct kernel_case *kernel_case_at(int i)
 {
-#define TABLE(name) name##_cases,
-    const struct kernel_case *const tables[] = {CASE_TABLES(TABLE)};
-#undef TABLE
-
-    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+    for (size_t t = 0; t < N_TABLES; t++)
         for (const struct kernel_case *c = tables[t]; c->op != NULL; c++)
             if (i-- == 0)
                 return c;
     return NULL;
+}
+
+int kernel_cases_have(const char *op)
+{
+    for (size_t t = 0; t < N_TABLES; t++)
+        for (const struct kernel_case *c = tables[t]; c->op != NULL; c++)
+            if (strcmp(c->op, op) == 0)
+                return 1;
+    return 0;
 }
 
 /* ---- sizes of any value ---- */

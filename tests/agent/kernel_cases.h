@@ -78,6 +78,8 @@ CASE_TABLES(CASE_TABLE_DECLARED)
 #undef CASE_TABLE_DECLARED
 /* Case i of all tables; NULL past the end. */
 const struct kernel_case *kernel_case_at(int i);
+/* Whether there is a case of this op. */
+int kernel_cases_have(const char *op);
 
 /* Large allocations of this process fail from now on, so that strange sizes are harmless. */
 void limit_memory(void);

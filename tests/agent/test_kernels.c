@@ -152,9 +152,8 @@ static int has_case(const struct op_def *d)
 {
     if ((d->flags & OP_WRITES_PARTS) != 0 || strstr(d->type, "Apply") != NULL)
         return 1; /* test_parts.c and test_updates.c go through the table */
-    for (int i = 0; kernel_case_at(i) != NULL; i++)
-        if (strcmp(kernel_case_at(i)->op, d->type) == 0)
-            return 1;
+    if (kernel_cases_have(d->type))
+        return 1;
     for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
         if (strcmp(elsewhere[i].op, d->type) == 0)
             return 1;
