@@ -19,8 +19,7 @@ void run_config_copy(struct run_config *ret, const struct run_config *from)
 {
     *ret = *from;
     ret->arena = ARENA_ZERO;
-    ret->steps = NULL;
-    ret->n_steps = 0;
+    ret->plan = NULL;
     schema_copy_texts(&run_schema, ret, &ret->arena);
     copy_texts(&ret->defaults, &ret->arena);
     ret->agents = ARENA_ARRAY(&ret->arena, struct agent_config, from->n_agents);

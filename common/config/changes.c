@@ -3,7 +3,6 @@
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
-#include "common/config/staircase.h"
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -155,7 +154,7 @@ struct config_setting config_setting_copy(const struct config_setting *s)
 char *config_setting_text(const struct config_setting *s)
 {
     if (s->schedule.over > 0)
-        return staircase_text(s->field, &s->schedule);
+        return ramp_text(s->field, &s->schedule);
     if (s->field->flags & FIELD_SKIP_ZERO && s->field->type != FIELD_ENUM &&
         s->value.whole == 0)
         return xstrdup("");
@@ -195,22 +194,45 @@ static int locate(struct run_config *c, const char *path, struct schema_place *r
     return rc;
 }
 
+/* Whether the text, YAML, is meant as a schedule of stairs (ramp.h). */
+static int is_schedule(const struct field *f, const char *text)
+{
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *n;
+    const int is =
+        yaml_value_parse(&n, &arena, text, "", NULL) == 0 && ramp_is_meant(f, n);
+
+    arena_done(&arena);
+    return is;
+}
+
+static int read_schedule(struct config_setting *s, const char *text, const char *place,
+                         struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *n;
+    int rc = yaml_value_parse(&n, &arena, text, place, err);
+
+    if (rc == 0)
+        rc = ramp_read(s->field, n, "", &s->schedule, err);
+    if (rc == 0)
+        ramp_stair(s->field, &s->schedule, 0, &s->value);
+    arena_done(&arena);
+    return rc;
+}
+
 static int read_value(struct config_setting *s, const char *text, const char *place,
                       struct err *err)
 {
     char bytes[24]; /* as older builds wrote them: without the unit */
-    int rc;
 
     if (s->field->type == FIELD_BYTES && text_is_digits(text) && strlen(text) < 20) {
         (void)snprintf(bytes, sizeof(bytes), "%sB", text);
         text = bytes;
     }
-    if (!staircase_is_meant_for(s->field, text))
-        return schema_read_text(s->field, text, place, &s->value, err);
-    rc = staircase_read_text(s->field, text, place, &s->schedule, err);
-    if (rc == 0)
-        staircase_value(s->field, &s->schedule, 0, &s->value);
-    return rc;
+    return is_schedule(s->field, text)
+               ? read_schedule(s, text, place, err)
+               : schema_read_text(s->field, text, place, &s->value, err);
 }
 
 /* Returns the row of a key that can change in a live run; NULL if it cannot. */
@@ -304,13 +326,13 @@ static int take_schedule(const struct run_config *c, const char **set,
     char *text;
     int rc;
 
-    if (value == NULL || !staircase_is_meant_for(field, value + 1))
+    if (value == NULL || !is_schedule(field, value + 1))
         return 0;
     rc = config_setting_parse(&one, c, *set, err);
     if (rc < 0)
         return rc;
     config_settings_replace(given, &one);
-    staircase_value(field, &one.schedule, (uint64_t)one.schedule.over, &one.value);
+    ramp_stair(field, &one.schedule, (uint64_t)one.schedule.over, &one.value);
     text = schema_text_of(field, &one.value);
     *set = arena_printf(arena, "%s=%s", one.path, text);
     free(text);

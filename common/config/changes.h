@@ -58,7 +58,7 @@ struct config_setting {
         int choice;       /* FIELD_BOOL, FIELD_ENUM */
         struct ramp ramp; /* FIELD_SCHEDULE */
     } value;              /* 0 also if the value was removed */
-    /* over > 0: the setting follows this schedule (staircase.h), and `value` is one of
+    /* over > 0: the setting follows this schedule (ramp.h), and `value` is one of
      * its values. */
     struct ramp schedule;
 };

@@ -9,8 +9,17 @@
 #include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 
-/* The values of a file for later steps, sorted by step. */
-struct config_steps {
+/* A value of a file that a key gets at a step, later than 0. */
+struct config_step {
+    uint64_t at;
+    const char *path;
+    const char *value;         /* YAML; NULL: it follows this schedule from then on */
+    struct ramp schedule;      /* of stairs (ramp.h) */
+    const struct field *field; /* of the schedule */
+    const struct yaml_node *node;
+};
+
+struct config_steps {         /* sorted by step */
     struct config_step *list; /* malloc'd */
     size_t n;
 };
@@ -72,9 +81,8 @@ void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree);
 
 /* ---- steps.c ---- */
 
-/* Replaces each {at: {0: VALUE, ...}}, and each schedule of a number that is no ramp, by
- * its first value. ret: the later values; free(ret->list), also on failure. They point
- * into the tree and its arena. */
+/* Replaces each {at: {0: VALUE, ...}}, and each schedule of stairs, by its first value. ret: what
+ * comes later; free(ret->list), also on failure. It points into the tree and its arena. */
 int loader_take_steps(struct yaml_node *root, struct arena *tree,
                       struct config_steps *ret, struct err *err);
 /* Replaces each value for a team by one for each member whose own section in `agents`,
@@ -83,15 +91,10 @@ void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
                          const char *const *names, size_t n);
 /* Removes the values of the section's key and of the keys below it. */
 void loader_drop_steps(const struct loader *l, const char *section, const char *key);
-/* Adds, for each agent whose section gives a key that has values for later steps under
- * `defaults`, its own value at those steps at which it would follow the default, since it
- * happens to have its value; also where a section that has the key has values for steps. root:
- * the tree, whose teams were expanded. */
-void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
-                     struct config_steps *all, struct arena *tree);
-/* Checks these values against the complete configuration, and stores them there. */
-int loader_keep_steps(struct run_config *c, const struct config_steps *all,
-                      struct err *err);
+/* Checks these values, step by step, against the complete configuration, and makes them its plan.
+ * If an agent's section gives a key, and happens to have the value of `defaults` when that moves,
+ * the agent's value stays: that is a change, too. */
+int loader_plan_steps(const struct loader *l);
 
 /* ---- assign.c ---- */
 

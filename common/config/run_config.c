@@ -1,6 +1,7 @@
 #include "common/config/run_config.h"
 
 #include "common/config/algorithms.h"
+#include "common/config/change_plan.h"
 #include "common/config/cluster_config.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
@@ -728,10 +729,8 @@ static int load(struct loader *l)
         agent_section_default_values(NULL, defaults, &c->defaults, &c->arena);
         agent_config_resolve(&c->defaults);
     }
-    if (rc == 0 && l->steps != NULL) {
-        loader_keep_own(c, l->root, l->steps, l->tree);
-        rc = loader_keep_steps(c, l->steps, l->err);
-    }
+    if (rc == 0 && l->steps->n > 0)
+        rc = loader_plan_steps(l);
     if (rc == 0 && l->options != NULL && l->options->try_agents != NULL)
         rc = hooks_config_find(c, l->err);
     return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
@@ -789,6 +788,9 @@ int run_config_parse(struct run_config *ret, const char *text, size_t len,
 
 void run_config_done(struct run_config *c)
 {
+    if (c->plan != NULL)
+        change_plan_done(c->plan);
+    free(c->plan);
     arena_done(&c->arena);
     *c = (struct run_config){0};
 }

@@ -243,15 +243,7 @@ struct cluster_config {
 
 enum { RUN_CONFIG_MAX_STEPS = 16384 };
 
-/* A value that a key gets at a step. */
-struct config_step {
-    uint64_t at;
-    const char *set; /* "defaults.discount=0.99" */
-    /* If the value belongs to a schedule (staircase.h): "defaults.discount=0.9 to 0.99
-     * over 1000" for the schedule's first value, "" for its others. Otherwise NULL. */
-    const char *schedule;
-    const struct yaml_node *node; /* private; valid only while the file is read */
-};
+struct change_plan; /* change_plan.h */
 
 struct run_config {
     struct {
@@ -297,10 +289,10 @@ struct run_config {
     struct agent_config defaults;
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;
-    /* The file's values for later steps, {at: {0: 0.9, 100000: 0.99}} or {from: 0.9, to:
-     * 0.99, over: 100000}, sorted by step; copies of a configuration have none. */
-    const struct config_step *steps;
-    size_t n_steps;
+    /* The file's values for later steps, {at: {0: 0.9, 100000: 0.99}}, and schedules of
+     * numbers that their readers take for constants (ramp.h). Owned; NULL: there are none, as
+     * in copies. */
+    struct change_plan *plan;
 
     struct arena arena; /* private: owns all strings and arrays */
 };
@@ -396,12 +388,6 @@ void run_config_copy(struct run_config *ret, const struct run_config *from);
  * then all-zero. */
 int run_config_assign(struct run_config *ret, const struct run_config *from,
                       const char *const *set, size_t n_set, struct err *err);
-/* Applies to c the steps from *i on that have the same `at`, and advances *i past them.
- * Adds the differences to ret; for a schedule, adds the whole schedule at its first step
- * and nothing later. ERR_CONFIG. */
-struct config_settings;
-int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
-                    size_t *i, struct config_settings *ret, struct err *err);
 /* Checks that the keys which can change in a live run are consistent with each other,
  * such as the lengths, and update_every with env.copies. ERR_CONFIG. */
 int run_config_check_live(const struct run_config *c, struct err *err);

@@ -1,5 +1,6 @@
 #include "common/config/run_length.h"
 
+#include "common/config/change_plan.h"
 #include "common/mem/xmalloc.h"
 
 #include <inttypes.h>
@@ -19,26 +20,8 @@ void run_length_set(struct run_config *c, struct run_length length)
 
 struct run_length run_length_last(const struct run_config *c)
 {
-    struct run_length ret = run_length_of(c);
-    struct run_config now, next;
-    const char **set = xcalloc(c->n_steps + 1, sizeof(*set));
-    size_t n;
-
-    run_config_copy(&now, c);
-    for (size_t i = 0, end; i < c->n_steps; i = end) { /* those of one step together */
-        n = 0;
-        for (end = i; end < c->n_steps && c->steps[end].at == c->steps[i].at; end++)
-            if (run_length_is_assigned(c->steps[end].set))
-                set[n++] = c->steps[end].set;
-        if (n > 0 && run_config_assign(&next, &now, set, n, NULL) == 0) {
-            run_config_done(&now);
-            now = next;
-            ret = run_length_of(&now);
-        }
-    }
-    run_config_done(&now);
-    free(set);
-    return ret;
+    return c->plan != NULL ? change_plan_length(c->plan, c, UINT64_MAX)
+                           : run_length_of(c);
 }
 
 int run_length_is_same(struct run_length a, struct run_length b)

@@ -185,38 +185,6 @@ static int scan_whole(const char *text, int64_t *ret)
     return 1;
 }
 
-/* Parses "1 to 0.05 over 50000". */
-static int scan_ramp(const char *text, struct ramp *ret)
-{
-    int64_t steps;
-
-    if (!scan_number(text, &ret->from, &text) ||
-        (text = text_after(text, " to ")) == NULL ||
-        !scan_number(text, &ret->to, &text) ||
-        (text = text_after(text, " over ")) == NULL || !scan_whole(text, &steps))
-        return 0;
-    ret->over = (double)steps;
-    return 1;
-}
-
-/* Parses {from: 1, to: 0.05, over: 50000}, which needs all three keys. */
-static int scan_ramp_map(const struct yaml_node *map, struct ramp *ret)
-{
-    const struct yaml_node *from = yaml_find(map, "from"), *to = yaml_find(map, "to");
-    const struct yaml_node *over = yaml_find(map, "over");
-    const char *from_end, *to_end;
-    int64_t steps;
-
-    if (map->n != 3 || from == NULL || to == NULL || over == NULL || !is_scalar(from) ||
-        !is_scalar(to) || !is_scalar(over) ||
-        !scan_number(from->text, &ret->from, &from_end) || *from_end != '\0' ||
-        !scan_number(to->text, &ret->to, &to_end) || *to_end != '\0' ||
-        !scan_whole(over->text, &steps))
-        return 0;
-    ret->over = (double)steps;
-    return 1;
-}
-
 static int fits_f32(const struct field *f, double v)
 {
     return is_finite_f32(v) && in_range(f, v) && !is_min_f32(f, v);
@@ -236,21 +204,21 @@ int schema_ramp_fits(const struct field *f, const struct ramp *v)
 
 static int read_schedule(const struct reading *r)
 {
-    const struct yaml_node *n = r->node;
-    const int is_text = is_scalar(n) && strstr(n->text, " to ") != NULL;
+    static const struct field any = {
+        .type = FIELD_F64, .min = -HUGE_VAL, .max = HUGE_VAL};
     struct ramp v;
-    double number;
-    int rc;
 
-    if (n->kind != YAML_MAP && !is_text) {
+    if (!ramp_is_form(r->node)) {
+        double number;
         struct reading plain = *r;
+        int rc;
 
         plain.dst = &number;
         if ((rc = read_f64(&plain)) < 0)
             return rc;
         v = ramp_constant(number);
-    } else if (!(is_text ? scan_ramp(n->text, &v) : scan_ramp_map(n, &v)) ||
-               v.over == 0 || !schema_ramp_fits(r->field, &v)) {
+    } else if (ramp_read(&any, r->node, r->path, &v, NULL) < 0 ||
+               !schema_ramp_fits(r->field, &v)) {
         return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
                              "over 50000");
     }

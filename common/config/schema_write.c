@@ -79,15 +79,14 @@ static void write_f64(FILE *f, double v)
 
 static void write_ramp(FILE *f, const void *p)
 {
+    static const struct field number = {.type = FIELD_F64};
     struct ramp v;
+    char *text;
 
     memcpy(&v, p, sizeof(v));
-    write_f64(f, v.from);
-    if (v.over > 0) {
-        (void)fputs(" to ", f);
-        write_f64(f, v.to);
-        (void)fprintf(f, " over %.0f", v.over);
-    }
+    text = v.over > 0 ? ramp_text(&number, &v) : schema_text_of(&number, &v.from);
+    (void)fputs(text, f);
+    free(text);
 }
 
 static void write_bytes(FILE *f, int64_t v)

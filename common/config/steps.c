@@ -1,18 +1,17 @@
 /* Values of a configuration that change at given steps, {at: {0: 0.9, 100000: 0.99}}, or by a
- * schedule, {from: 0.9, to: 0.99, over: 100000}. */
-#include "common/config/changes.h"
+ * schedule, {from: 0.9, to: 0.99, over: 100000}: they become a plan of changes. */
+#include "common/config/change_plan.h"
 #include "common/config/loader.h"
-#include "common/config/run_length.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
-#include "common/config/staircase.h"
-#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_STEPS = 16384 }; /* planned values of a file */
 
 /* ---- taking the values for later steps out of the tree ---- */
 
@@ -26,13 +25,6 @@ static const struct yaml_node *steps_of(const struct yaml_node *n)
     return n->kind == YAML_MAP && n->n == 1 && strcmp(n->child[0]->key, "at") == 0
                ? n->child[0]
                : NULL;
-}
-
-/* Returns "path=value". */
-static const char *assignment(const char *path, const struct yaml_node *value,
-                              struct arena *arena)
-{
-    return arena_printf(arena, "%s=%s", path, yaml_tree_text(value, arena));
 }
 
 struct taken {
@@ -59,45 +51,22 @@ static void insert(struct config_steps *to, const struct config_step *step)
 
 static int fail_many(const struct yaml_node *at, const char *path, struct err *err)
 {
-    return yaml_fail(at, path, err, "more than %d values at steps", RUN_CONFIG_MAX_STEPS);
+    return yaml_fail(at, path, err, "more than %d values at steps", MAX_STEPS);
 }
 
 /* Returns the value of a schedule at a step, as text. */
-static const char *value_at(const struct taken *x, const struct stepped *key,
-                            const struct ramp *r, uint64_t step)
+static const char *value_at(const struct field *field, const struct ramp *r,
+                            uint64_t step, struct arena *arena)
 {
     struct ramp value = {0};
     const char *copy;
     char *text;
 
-    staircase_value(key->field, r, step, &value);
-    text = schema_text_of(key->field, &value);
-    copy = arena_strdup(x->tree, text);
+    ramp_stair(field, r, step, &value);
+    text = schema_text_of(field, &value);
+    copy = arena_strdup(arena, text);
     free(text);
     return copy;
-}
-
-/* Inserts a schedule's values from step `at` on, before step `end`. */
-static int take_schedule(struct taken *x, const struct stepped *key,
-                         const struct yaml_node *value, const struct ramp *r, uint64_t at,
-                         uint64_t end)
-{
-    char *text = staircase_text(key->field, r);
-    const char *whole = arena_printf(x->tree, "%s=%s", key->path, text);
-
-    free(text);
-    if (at == 0)
-        at = staircase_next(key->field, r, 0);
-    for (; at != 0 && at < end; at = staircase_next(key->field, r, at)) {
-        if (x->to->n >= RUN_CONFIG_MAX_STEPS)
-            return fail_many(value, key->path, x->err);
-        insert(x->to,
-               &(struct config_step){
-                   at, arena_printf(x->tree, "%s=%s", key->path, value_at(x, key, r, at)),
-                   whole, value});
-        whole = "";
-    }
-    return 0;
 }
 
 /* Takes one value of a key, for the steps from `at` until before `end`. Stores the value
@@ -106,26 +75,29 @@ static int take_value(struct taken *x, const struct stepped *key,
                       const struct yaml_node *value, uint64_t at, uint64_t end,
                       struct yaml_node *first)
 {
-    struct ramp r = {0};
+    struct config_step step = {at, key->path, .field = key->field, .node = value};
+    struct ramp *r = &step.schedule;
     int rc;
 
-    if (!staircase_is_meant(key->field, value)) {
+    if (!ramp_is_meant(key->field, value)) {
+        step.value = at > 0 ? yaml_tree_text(value, x->tree) : NULL;
         if (at == 0)
             *first = *value;
-        else
-            insert(x->to, &(struct config_step){at, assignment(key->path, value, x->tree),
-                                                NULL, value});
-        return 0;
+    } else {
+        rc = ramp_read(key->field, value, key->path, r, x->err);
+        if (rc < 0)
+            return rc;
+        if (at == 0) {
+            *first = (struct yaml_node){.kind = YAML_SCALAR,
+                                        .place = value->place,
+                                        .line = value->line,
+                                        .text = value_at(key->field, r, 0, x->tree)};
+            step.at = ramp_next_stair(key->field, r, 0);
+        }
     }
-    rc = staircase_read(key->field, value, key->path, &r, x->err);
-    if (rc == 0)
-        rc = take_schedule(x, key, value, &r, at, end);
-    if (rc == 0 && at == 0)
-        *first = (struct yaml_node){.kind = YAML_SCALAR,
-                                    .place = value->place,
-                                    .line = value->line,
-                                    .text = value_at(x, key, &r, 0)};
-    return rc;
+    if (step.at > 0 && step.at < end)
+        insert(x->to, &step);
+    return x->to->n > MAX_STEPS ? fail_many(value, key->path, x->err) : 0;
 }
 
 static int fail_step(const struct taken *x, const struct stepped *key,
@@ -190,15 +162,15 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
 
     for (size_t i = 0; rc == 0 && map->kind == YAML_MAP && i < map->n; i++) {
         struct yaml_node *n = map->child[i];
-        char *child = xasprintf("%s%s%s", path, *path != '\0' ? "." : "", n->key);
+        const char *child =
+            arena_printf(x->tree, "%s%s%s", path, *path != '\0' ? "." : "", n->key);
         const struct stepped key = {child, s != NULL ? schema_find(s, n->key) : NULL};
 
         /* the parameters of an environment may have any form */
         if (strcmp(child, "env") != 0)
-            rc = steps_of(n) != NULL || staircase_is_meant(key.field, n)
+            rc = steps_of(n) != NULL || ramp_is_meant(key.field, n)
                      ? take_steps(x, n, &key)
                      : visit(x, n, child, keys_below(s, path, n->key));
-        free(child);
     }
     return rc;
 }
@@ -206,57 +178,38 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
 int loader_take_steps(struct yaml_node *root, struct arena *tree,
                       struct config_steps *ret, struct err *err)
 {
-    int rc;
-
     *ret = (struct config_steps){0};
-    rc = visit(&(struct taken){ret, tree, err}, root, "", &run_schema);
-    if (rc == 0 && ret->n > RUN_CONFIG_MAX_STEPS)
-        rc = fail_many(ret->list[ret->n - 1].node, "", err);
-    return rc;
+    return visit(&(struct taken){ret, tree, err}, root, "", &run_schema);
 }
 
 /* ---- the agents and keys that the values are for ---- */
 
-/* Returns the part of an assignment behind "agents.SECTION", or NULL. */
-static const char *behind(const char *assignment, const char *section)
+/* Returns the part of a path behind "agents.SECTION", or NULL. */
+static const char *behind(const char *path, const char *section)
 {
-    const char *key = text_after(assignment, "agents.");
+    const char *key = text_after(path, "agents.");
     const char *rest = key != NULL ? text_after(key, section) : NULL;
 
-    return rest != NULL && (*rest == '.' || *rest == '=') ? rest : NULL;
+    return rest != NULL && (*rest == '.' || *rest == '\0') ? rest : NULL;
 }
 
-/* Whether a section gives the key of an assignment, or a key below it. rest: the
- * assignment without the section's path. */
-static int gives(const struct yaml_node *section, const char *rest)
-{
-    const char *key = rest + (*rest == '.');
-    char *path = xasprintf("%.*s", (int)strcspn(key, "="), key);
-    const int is = section != NULL && !yaml_is_null(section) &&
-                   yaml_find_path(section, path) != NULL;
-
-    free(path);
-    return is;
-}
-
-/* Adds a value for a team to `to`, once for each member that does not give the key. */
+/* Adds a value for a team to `to`, once for each member that does not give the key, or a key
+ * below it. */
 static void add_for_members(struct config_steps *to, const struct config_step *step,
                             const struct loader *l, const struct yaml_node *agents,
                             const char *team, const char *const *names, size_t n)
 {
-    struct arena *arena = &l->c->arena;
-    const char *rest = behind(step->set, team);
+    const char *rest = behind(step->path, team);
 
     for (size_t i = 0; i < n; i++) {
+        const struct yaml_node *own = yaml_find(agents, names[i]);
         struct config_step one = *step;
 
         if (!config_is_team(team, strlen(team), &names[i], 1) ||
-            gives(yaml_find(agents, names[i]), rest))
+            (own != NULL && !yaml_is_null(own) &&
+             yaml_find_path(own, rest + (*rest == '.')) != NULL))
             continue;
-        one.set = arena_printf(arena, "agents.%s%s", names[i], rest);
-        if (step->schedule != NULL && *step->schedule != '\0')
-            one.schedule = arena_printf(arena, "agents.%s%s", names[i],
-                                        behind(step->schedule, team));
+        one.path = arena_printf(l->tree, "agents.%s%s", names[i], rest);
         insert(to, &one);
     }
 }
@@ -273,7 +226,7 @@ void loader_expand_steps(const struct loader *l, const struct yaml_node *agents,
         for (size_t k = 0; k < agents->n; k++) {
             const char *key = agents->child[k]->key;
 
-            if (behind(step->set, key) != NULL &&
+            if (behind(step->path, key) != NULL &&
                 config_is_team(key, strlen(key), names, n))
                 team = key;
         }
@@ -291,221 +244,106 @@ void loader_drop_steps(const struct loader *l, const char *section, const char *
     char *path = xasprintf("%s.%s", section, key);
     size_t n = 0;
 
-    for (size_t i = 0; i < l->steps->n; i++) {
-        const struct config_step step = l->steps->list[i];
-        const char *rest = text_after(step.set, path);
-
-        if (rest == NULL || (*rest != '.' && *rest != '='))
-            l->steps->list[n++] = step;
-    }
+    for (size_t i = 0; i < l->steps->n; i++)
+        if (config_path_within(l->steps->list[i].path, path) == NULL)
+            l->steps->list[n++] = l->steps->list[i];
     l->steps->n = n;
     free(path);
 }
 
-/* ---- agents that give a key themselves ---- */
+/* ---- the plan ---- */
 
-/* Values of one key, of `defaults` and of an agent that gives it, too. */
-struct own_key {
-    const struct run_config *c;
-    const struct config_steps *all;
-    struct arena *tree;
-    const char *key;      /* the path within a section: "optimizer.learning_rate" */
-    const char *paths[2]; /* "defaults.<key>", "agents.agent_0.<key>" */
-    size_t agent;
-    const struct field *field;
-    size_t size;
-    char of_all[sizeof(struct ramp)], own[sizeof(struct ramp)];
+/* A value that comes at the step which is being planned. */
+struct due {
+    const char *path, *set; /* "KEY=VALUE" */
+    const struct yaml_node *node;
+    const struct config_step *step; /* NULL: one of a schedule that began before */
+    int is_planned;
 };
 
-/* Returns the rest of the path if the step assigns the key of this path (""), or a section that
- * has it (".learning_rate"), otherwise NULL. */
-static const char *assigned(const struct config_step *step, const char *path)
-{
-    const size_t len = strcspn(step->set, "=");
-    const char *rest = strncmp(step->set, path, len) == 0 ? path + len : NULL;
+struct planning {
+    const struct loader *l;
+    struct change_plan *plan;
+    const struct yaml_node **nodes; /* where each request of the plan is given */
+    struct run_config now;          /* in force before the step */
+    uint64_t at;
+    struct due *due; /* [n_due] */
+    size_t n_due;
+    size_t next, next_planned; /* of the steps, and of the plan */
+};
 
-    return rest != NULL && (*rest == '\0' || *rest == '.') ? rest : NULL;
+static void add_due(struct planning *p, const struct due *d, const char *value)
+{
+    p->due = xreallocarray(p->due, p->n_due + 1, sizeof(*p->due));
+    p->due[p->n_due] = *d;
+    p->due[p->n_due++].set = arena_printf(p->l->tree, "%s=%s", d->path, value);
 }
 
-static void locate(const struct run_config *c, const struct own_key *k, int is_own,
-                   struct schema_place *ret)
+/* Whether a value that comes is that of the key, or of a section that has it. */
+static int is_due(const struct planning *p, const char *path)
 {
-    const struct agent_config *a = is_own ? &c->agents[k->agent] : &c->defaults;
-
-    CHECK(schema_locate(&agent_schema, k->key, (void *)(uintptr_t)a, ret) == 0);
-}
-
-/* If the step assigns the key, in `defaults` or the agent's own one, stores the value. */
-static int take_step(const struct own_key *k, const struct config_step *step, int is_own,
-                     void *ret)
-{
-    const char *rest = assigned(step, k->paths[is_own]);
-    struct config_setting s;
-    struct schema_place at;
-    struct run_config next;
-
-    if (rest == NULL)
-        return 0;
-    if (*rest == '\0') {
-        if (config_setting_parse(&s, k->c, step->set, NULL) < 0)
-            return 0;
-        memcpy(ret, &s.value, k->size);
-        free(s.path);
-        return 1;
-    }
-    if (run_config_assign(&next, k->c, &step->set, 1, NULL) < 0)
-        return 0;
-    locate(&next, k, is_own, &at);
-    memcpy(ret, at.value, k->size);
-    run_config_done(&next);
-    return 1;
-}
-
-/* Adds to `to` the agent's own value at each step at which it would follow `defaults`, whose
- * value it happens to have. */
-static void keep_own(struct own_key *k, struct config_steps *to)
-{
-    const struct config_step *list = k->all->list;
-
-    for (size_t i = 0, end; i < k->all->n; i = end) {
-        const int was_same = memcmp(k->of_all, k->own, k->size) == 0;
-        int moves = 0, is_set = 0;
-        char *text;
-
-        for (end = i; end < k->all->n && list[end].at == list[i].at; end++) {
-            moves |= take_step(k, &list[end], 0, k->of_all);
-            is_set |= take_step(k, &list[end], 1, k->own);
-        }
-        if (!was_same || !moves || is_set)
-            continue;
-        text = schema_text_of(k->field, k->own);
-        insert(to, &(struct config_step){
-                       list[i].at, arena_printf(k->tree, "%s=%s", k->paths[1], text),
-                       NULL, list[i].node});
-        free(text);
-    }
-}
-
-static int is_assigned(const struct config_steps *all, const char *path)
-{
-    for (size_t i = 0; i < all->n; i++)
-        if (assigned(&all->list[i], path) != NULL)
+    for (size_t i = 0; i < p->n_due; i++)
+        if (config_path_within(path, p->due[i].path) != NULL)
             return 1;
     return 0;
 }
 
-/* The same for all keys that a map of the agent's section gives. path: of the map, within the
- * section; "": the section itself. */
-static void keep_given(const struct own_key *of, const struct yaml_node *map,
-                       const char *path, struct config_steps *to)
+/* Finds the next step, and what comes then. Returns 0 if there is nothing any more. */
+static int find_due(struct planning *p)
 {
+    const struct config_steps *steps = p->l->steps;
+    const struct planned_change *list = p->plan->list;
+    uint64_t at = UINT64_MAX;
+
+    while (p->next_planned < p->plan->n && list[p->next_planned].at <= p->at)
+        p->next_planned++;
+    if (p->next_planned < p->plan->n)
+        at = list[p->next_planned].at;
+    if (p->next < steps->n && steps->list[p->next].at < at)
+        at = steps->list[p->next].at;
+    p->at = at;
+    p->n_due = 0;
+    for (; p->next < steps->n && steps->list[p->next].at == at; p->next++) {
+        const struct config_step *s = &steps->list[p->next];
+
+        add_due(p, &(struct due){s->path, NULL, s->node, s, 0},
+                s->value != NULL ? s->value
+                                 : value_at(s->field, &s->schedule, at, p->l->tree));
+    }
+    for (size_t k = p->next_planned; k < p->plan->n && list[k].at == at; k++) {
+        const char *path = list[k].set.path; /* another value ends the schedule */
+
+        if (!is_due(p, path))
+            add_due(p, &(struct due){path, NULL, p->nodes[list[k].number], NULL, 1},
+                    value_at(list[k].set.field, &list[k].set.schedule, at, p->l->tree));
+    }
+    return p->n_due > 0;
+}
+
+/* An agent's own value stays where it would follow `defaults`, whose value it happens to have.
+ * map: of the agent's section, at that path within it. */
+static void keep_own(const struct planning *p, size_t agent, const struct yaml_node *map,
+                     const char *path, struct run_config *next)
+{
+    struct agent_config *was = &p->now.agents[agent], *is = &next->agents[agent];
+
     for (size_t i = 0; map != NULL && map->kind == YAML_MAP && i < map->n; i++) {
-        const struct yaml_node *n = map->child[i];
-        const char *key =
-            arena_printf(of->tree, "%s%s%s", path, *path != '\0' ? "." : "", n->key);
-        const char *name = of->c->agents[of->agent].name;
-        struct own_key k = *of;
-        struct schema_place place;
+        char key[PATH_MAX_BYTES], whole[AGENT_NAME_MAX + PATH_MAX_BYTES];
+        struct schema_place from, to;
 
-        k.key = key;
-        if (schema_locate(&agent_schema, key, (void *)(uintptr_t)&of->c->defaults,
-                          &place) < 0)
+        schema_join_path(key, path, map->child[i]->key);
+        (void)snprintf(whole, sizeof(whole), "agents.%s.%s", was->name, key);
+        if (schema_locate(&agent_schema, key, was, &from) < 0 ||
+            schema_locate(&agent_schema, key, is, &to) < 0)
             continue;
-        if (!schema_is_number(place.field)) {
-            keep_given(of, n, key, to);
-            continue;
-        }
-        k.paths[0] = arena_printf(of->tree, "defaults.%s", key);
-        k.paths[1] = arena_printf(of->tree, "agents.%s.%s", name, key);
-        if (!is_assigned(of->all, k.paths[0]))
-            continue;
-        k.field = place.field;
-        k.size = schema_value_size(place.field->type);
-        memcpy(k.of_all, place.value, k.size);
-        locate(of->c, &k, 1, &place);
-        memcpy(k.own, place.value, k.size);
-        keep_own(&k, to);
+        if (!schema_is_number(from.field))
+            keep_own(p, agent, map->child[i], key, next);
+        else if (!is_due(p, whole))
+            memcpy(to.value, from.value, schema_value_size(from.field->type));
     }
 }
 
-void loader_keep_own(const struct run_config *c, const struct yaml_node *root,
-                     struct config_steps *all, struct arena *tree)
-{
-    const struct yaml_node *agents = yaml_find(root, "agents");
-    struct config_steps kept = {0};
-
-    for (size_t i = 0; i < c->n_agents && agents != NULL && all->n > 0; i++) {
-        const struct own_key of = {.c = c, .all = all, .tree = tree, .agent = i};
-
-        keep_given(&of, yaml_find(agents, c->agents[i].name), "", &kept);
-    }
-    for (size_t i = 0; i < kept.n; i++)
-        insert(all, &kept.list[i]);
-    free(kept.list);
-}
-
-/* ---- applying the values to a configuration ---- */
-
-/* Adds the schedules that begin at one of n values. */
-static int add_schedules(const struct run_config *c, const struct config_step *steps,
-                         size_t n, struct config_settings *ret, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        struct config_setting one;
-
-        if (steps[i].schedule == NULL || *steps[i].schedule == '\0')
-            continue;
-        rc = config_setting_parse(&one, c, steps[i].schedule, err);
-        if (rc == 0)
-            config_settings_add(ret, one);
-    }
-    return rc;
-}
-
-/* Whether one of n values belongs to a schedule of this key. */
-static int is_scheduled(const struct config_step *steps, size_t n, const char *path)
-{
-    for (size_t i = 0; i < n; i++)
-        if (steps[i].schedule != NULL &&
-            text_is_word(steps[i].set, strcspn(steps[i].set, "="), path))
-            return 1;
-    return 0;
-}
-
-int run_config_step(struct run_config *c, const struct config_step *steps, size_t n,
-                    size_t *i, struct config_settings *ret, struct err *err)
-{
-    const struct config_step *first = &steps[*i];
-    struct config_settings changes = {0};
-    struct run_config next;
-    const char **set;
-    size_t n_set = 0;
-    int rc;
-
-    set = xcalloc(n - *i, sizeof(*set));
-    for (; *i < n && steps[*i].at == first->at; (*i)++)
-        set[n_set++] = steps[*i].set;
-    rc = run_config_assign(&next, c, set, n_set, err);
-    free(set);
-    if (rc < 0)
-        return rc;
-    rc = add_schedules(c, first, n_set, ret, err);
-    run_config_differences(&changes, c, &next, CHANGE_KINDS_LIVE);
-    for (size_t k = 0; k < changes.n; k++) {
-        const struct config_setting one = config_setting_copy(&changes.list[k]);
-
-        if (is_scheduled(first, n_set, one.path))
-            free(one.path);
-        else
-            config_settings_add(ret, one);
-    }
-    config_settings_done(&changes);
-    run_config_done(c);
-    *c = next;
-    return rc;
-}
+#define FIXED "cannot change while the run lives, expected one value"
 
 struct fixed {
     const char *path; /* of the first change that a live run cannot make; NULL: none */
@@ -522,140 +360,182 @@ static void find_fixed(void *ctx, const struct config_change *c)
     x->path = x->text;
 }
 
-/* Returns the first of n values of one step that is refused even without the others; the
- * last value if there is none. */
-static const struct config_step *find_wrong(const struct run_config *c,
-                                            const struct config_step *steps, size_t n,
-                                            struct err *why)
+/* Returns the first value that is refused even without the others; the last one if there is
+ * none. */
+static const struct due *find_wrong(const struct planning *p, struct err *why)
 {
-    for (size_t i = 0; i < n; i++) {
-        const char *set = steps[i].set;
+    for (size_t i = 0; i < p->n_due; i++) {
         struct run_config next;
         struct err own = {0};
 
-        if (run_config_assign(&next, c, &set, 1, &own) < 0) {
+        if (run_config_assign(&next, &p->now, &p->due[i].set, 1, &own) < 0) {
             *why = own;
-            return &steps[i];
+            return &p->due[i];
         }
         run_config_done(&next);
     }
-    return &steps[n - 1];
+    return &p->due[p->n_due - 1];
 }
 
-/* Reports the first of n values of one step whose key cannot change. */
-static int fail_fixed(const struct run_config *c, const struct config_step *steps,
-                      size_t n, const struct fixed *fixed, struct err *err)
+/* Reports the first value whose key cannot change. */
+static int fail_fixed(const struct planning *p, const struct fixed *fixed)
 {
-    const struct config_step *at = &steps[n - 1];
+    const struct due *at = &p->due[p->n_due - 1];
 
-    for (size_t i = n; i-- > 0;) {
-        const char *set = steps[i].set;
+    for (size_t i = p->n_due; i-- > 0;) {
         struct fixed own = {0};
         struct run_config next;
 
-        if (run_config_assign(&next, c, &set, 1, NULL) < 0)
+        if (run_config_assign(&next, &p->now, &p->due[i].set, 1, NULL) < 0)
             continue;
-        run_config_compare(c, &next, find_fixed, &own);
+        run_config_compare(&p->now, &next, find_fixed, &own);
         run_config_done(&next);
         if (own.path != NULL)
-            at = &steps[i];
+            at = &p->due[i];
     }
-    return yaml_fail(at->node, fixed->path, err,
-                     "cannot change while the run lives, expected one value");
+    return yaml_fail(at->node, fixed->path, p->l->err, FIXED);
 }
 
 /* Refuses a length that comes when the run has ended, and one that the run has exceeded by
  * then, which would end it at once. */
-static int check_length(const struct run_config *now, const struct run_config *next,
-                        const struct config_step *step, struct err *err)
+static int check_length(const struct planning *p, const struct run_config *next,
+                        const struct due *d)
 {
-    char *key = xstrndup(step->set, strcspn(step->set, "="));
     struct err why = {0};
-    int rc = 0;
 
-    if (run_length_is_key(key))
-        rc = run_length_check(now, run_length_of(now), run_length_of(next), step->at, 0,
-                              0, &why);
-    if (rc < 0)
-        rc = yaml_fail(step->node, key, err, "%s", why.msg);
-    free(key);
-    return rc;
+    if (!run_length_is_key(d->path) ||
+        run_length_check(&p->now, run_length_of(&p->now), run_length_of(next), p->at, 0,
+                         0, &why) == 0)
+        return 0;
+    return yaml_fail(d->node, d->path, p->l->err, "%s", why.msg);
 }
 
-/* Applies n values of one step together, as the run does: two keys may be valid only
- * together. */
-static int check_step(struct run_config *now, const struct config_step *steps, size_t n,
-                      struct err *err)
+/* Checks the values together, as the run applies them: two keys may be valid only together. */
+static int make_step(const struct planning *p, struct run_config *next)
 {
-    const char **set = xcalloc(n, sizeof(*set));
+    const char **set = xcalloc(p->n_due, sizeof(*set));
+    const struct due *wrong = &p->due[p->n_due - 1];
+    struct yaml_node *agents = yaml_find(p->l->root, "agents");
     struct fixed fixed = {0};
-    struct run_config next;
     struct err why = {0};
     int rc;
 
-    for (size_t i = 0; i < n; i++)
-        set[i] = steps[i].set;
-    rc = run_config_assign(&next, now, set, n, &why);
+    for (size_t i = 0; i < p->n_due; i++)
+        set[i] = p->due[i].set;
+    rc = run_config_assign(next, &p->now, set, p->n_due, &why);
     free(set);
     if (rc < 0) {
-        const struct config_step *wrong = find_wrong(now, steps, n, &why);
-
-        return yaml_fail(wrong->node, why.key, err, "%s", err_cause(&why));
+        wrong = find_wrong(p, &why);
+        return yaml_fail(wrong->node, why.key, p->l->err, "%s", err_cause(&why));
     }
-    run_config_compare(now, &next, find_fixed, &fixed);
+    for (size_t i = 0; i < next->n_agents; i++)
+        keep_own(p, i, yaml_find(agents, next->agents[i].name), "", next);
+    run_config_compare(&p->now, next, find_fixed, &fixed);
     if (fixed.path != NULL)
-        rc = fail_fixed(now, steps, n, &fixed, err);
-    else if (run_config_check_live(&next, &why) < 0)
-        rc = yaml_fail(steps[n - 1].node, "", err, "at step %" PRIu64 ": %s", steps[0].at,
+        rc = fail_fixed(p, &fixed);
+    else if (run_config_check_live(next, &why) < 0)
+        rc = yaml_fail(wrong->node, "", p->l->err, "at step %" PRIu64 ": %s", p->at,
                        why.msg);
-    for (size_t i = 0; i < n && rc == 0; i++)
-        rc = check_length(now, &next, &steps[i], err);
-    run_config_done(now);
-    *now = next;
+    for (size_t i = 0; i < p->n_due && rc == 0; i++)
+        rc = check_length(p, next, &p->due[i]);
+    if (rc < 0)
+        run_config_done(next);
     return rc;
 }
 
-static int check(const struct run_config *c, const struct config_step *steps, size_t n,
-                 struct err *err)
+/* The rest of the key's schedule; NULL: none is planned. */
+static const struct ramp *rest_of(const struct planning *p, const char *path)
 {
-    struct run_config now;
-    int rc = 0;
-
-    run_config_copy(&now, c);
-    for (size_t i = 0, end; rc == 0 && i < n; i = end) {
-        for (end = i; end < n && steps[end].at == steps[i].at;)
-            end++;
-        rc = check_step(&now, &steps[i], end - i, err);
-    }
-    run_config_done(&now);
-    return rc;
+    for (size_t i = p->next_planned; i < p->plan->n; i++)
+        if (p->plan->list[i].set.schedule.over > 0 &&
+            strcmp(p->plan->list[i].set.path, path) == 0)
+            return &p->plan->list[i].set.schedule;
+    return NULL;
 }
 
-int loader_keep_steps(struct run_config *c, const struct config_steps *all,
-                      struct err *err)
+static void add_change(struct planning *p, const struct config_setting *set,
+                       const struct yaml_node *node)
 {
-    const struct config_step *steps = all->list;
-    const size_t n = all->n;
-    struct config_step *kept;
-    int rc;
+    p->nodes = xreallocarray(p->nodes, p->plan->n_requests + 1, sizeof(*p->nodes));
+    p->nodes[p->plan->n_requests] = node;
+    change_plan_add(p->plan, p->at, set);
+}
 
-    if (n == 0)
+/* Adds a schedule that begins, or a value that ends one, to the plan. */
+static int add_given(struct planning *p, struct due *d)
+{
+    struct config_setting set;
+
+    if (d->step == NULL || (d->step->value != NULL && rest_of(p, d->path) == NULL))
         return 0;
-    for (size_t i = 0; i < n && strcmp(c->env.id, "none") == 0; i++)
-        if (steps[i].schedule != NULL)
-            return yaml_fail(steps[i].node, "", err,
-                             "found a schedule, expected a number: without an "
-                             "environment (env.id: none) there are no steps to follow");
-    rc = check(c, steps, n, err);
+    if (config_setting_parse(&set, &p->now, d->set, NULL) < 0)
+        return yaml_fail(d->node, d->path, p->l->err, FIXED);
+    set.schedule = d->step->schedule;
+    d->is_planned = (CHANGE_KINDS_LIVE >> set.field->change & 1u) != 0;
+    if (d->is_planned)
+        add_change(p, &set, d->node);
+    free(set.path);
+    return d->is_planned ? 0 : yaml_fail(d->node, d->path, p->l->err, FIXED);
+}
+
+/* Adds the other changes. The value of an agent that stays may be one of a schedule. */
+static void add_others(struct planning *p, const struct run_config *next)
+{
+    struct config_settings changes = {0};
+
+    run_config_differences(&changes, &p->now, next, CHANGE_KINDS_LIVE);
+    for (size_t i = 0; i < changes.n; i++) {
+        struct config_setting *set = &changes.list[i];
+        const struct ramp *rest = rest_of(p, set->path);
+        size_t k = 0;
+
+        while (k < p->n_due &&
+               (!p->due[k].is_planned || strcmp(p->due[k].path, set->path) != 0))
+            k++;
+        if (k < p->n_due)
+            continue;
+        if (rest != NULL)
+            set->schedule = *rest;
+        add_change(p, set, p->due[0].node);
+    }
+    config_settings_done(&changes);
+}
+
+static int plan_step(struct planning *p)
+{
+    struct run_config next;
+    int rc = make_step(p, &next);
+
     if (rc < 0)
         return rc;
-    kept = ARENA_ARRAY(&c->arena, struct config_step, n);
-    for (size_t i = 0; i < n; i++)
-        kept[i] = (struct config_step){
-            steps[i].at, arena_strdup(&c->arena, steps[i].set),
-            steps[i].schedule != NULL ? arena_strdup(&c->arena, steps[i].schedule) : NULL,
-            NULL};
-    c->steps = kept;
-    c->n_steps = n;
-    return 0;
+    for (size_t i = 0; i < p->n_due && rc == 0; i++)
+        rc = add_given(p, &p->due[i]);
+    if (rc == 0)
+        add_others(p, &next);
+    run_config_done(&p->now);
+    p->now = next;
+    return rc == 0 && p->plan->n > MAX_STEPS
+               ? fail_many(p->due[0].node, p->due[0].path, p->l->err)
+               : rc;
+}
+
+int loader_plan_steps(const struct loader *l)
+{
+    const struct config_steps *steps = l->steps;
+    struct planning p = {.l = l};
+    int rc = 0;
+
+    for (size_t i = 0; i < steps->n && strcmp(l->c->env.id, "none") == 0; i++)
+        if (steps->list[i].value == NULL)
+            return yaml_fail(steps->list[i].node, "", l->err,
+                             "found a schedule, expected a number: without an "
+                             "environment (env.id: none) there are no steps to follow");
+    p.plan = l->c->plan = xcalloc(1, sizeof(*p.plan));
+    run_config_copy(&p.now, l->c);
+    while (rc == 0 && find_due(&p))
+        rc = plan_step(&p);
+    run_config_done(&p.now);
+    free(p.due);
+    free(p.nodes);
+    return rc;
 }

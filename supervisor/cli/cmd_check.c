@@ -8,7 +8,7 @@
 #include "supervisor/env/env_trial.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/node/slurm.h"
-#include "supervisor/run/change_plan.h"
+#include "supervisor/run/change_read.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/program_policy.h"
 #include "supervisor/run/trial.h"

@@ -11,8 +11,8 @@
 #ifndef SUPERVISOR_RUN_CHANGE_PROPOSAL_H
 #define SUPERVISOR_RUN_CHANGE_PROPOSAL_H
 
+#include "common/config/change_plan.h"
 #include "common/config/changes.h"
-#include "supervisor/run/change_plan.h"
 
 struct live_config { /* borrowed */
     const struct run_config *config, *wanted;

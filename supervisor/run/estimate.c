@@ -1,7 +1,7 @@
 #include "supervisor/run/estimate.h"
 
 #include "common/config/algorithms.h"
-#include "common/config/changes.h"
+#include "common/config/change_plan.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/rollout/row_writer.h"
@@ -198,33 +198,40 @@ static void take_most(struct estimate *e, const struct estimate *later)
         e->limit = later->limit;
 }
 
+struct making {
+    struct estimate *most;
+    const struct env_spec *spec;
+    const uint64_t *block_bytes;
+    int64_t steps; /* of the run; 0: unknown */
+};
+
+static int estimate_later(void *ctx, uint64_t at, const struct run_config *now,
+                          struct err *err)
+{
+    const struct making *m = ctx;
+    struct estimate later = {.row_bytes = m->most->row_bytes};
+
+    (void)err;
+    if (m->steps > 0 && at >= (uint64_t)m->steps)
+        return 0; /* the run is over before */
+    estimate_now(&later, now, m->spec, m->block_bytes);
+    take_most(m->most, &later);
+    return 0;
+}
+
 int estimate_make(struct estimate *ret, const struct run_config *c,
                   const struct env_spec *spec, const struct description *descriptions,
                   const uint64_t *block_bytes, struct err *err)
 {
-    const int64_t steps = run_config_most_steps(c);
     struct estimate e = {0};
-    struct run_config now;
+    struct making m = {&e, spec, block_bytes, run_config_most_steps(c)};
     int rc = row_bytes(&e.row_bytes, spec, descriptions, err);
 
     if (rc < 0)
         return rc;
     estimate_now(&e, c, spec, block_bytes);
-    run_config_copy(&now, c);
-    for (size_t i = 0; rc == 0 && i < c->n_steps;) {
-        struct estimate later = {.row_bytes = e.row_bytes};
-        struct config_settings settings = {0};
-
-        if (steps > 0 && c->steps[i].at >= (uint64_t)steps)
-            break; /* the run is over before */
-        rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
-        config_settings_done(&settings);
-        if (rc < 0)
-            break;
-        estimate_now(&later, &now, spec, block_bytes);
-        take_most(&e, &later);
-    }
-    run_config_done(&now);
+    if (c->plan != NULL)
+        rc = change_plan_each_step(c->plan, c, estimate_later, &m, err);
     *ret = e;
     return rc;
 }

@@ -14,7 +14,7 @@
 #define SUPERVISOR_RUN_RESUME_CONFIG_H
 
 #include "common/config/run_config.h"
-#include "supervisor/run/change_plan.h"
+#include "supervisor/run/change_read.h"
 #include "supervisor/save/resume.h"
 
 struct resume_config {

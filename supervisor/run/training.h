@@ -33,7 +33,7 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/rollout.h"
-#include "supervisor/run/change_plan.h"
+#include "supervisor/run/change_read.h"
 #include "supervisor/run/policies.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/weights.h"

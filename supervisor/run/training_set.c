@@ -142,7 +142,7 @@ static int check_render(const struct training *t, const struct run_config *wante
 
 /* ---- proposals ---- */
 
-static int check_step(void *ctx, const struct run_config *c, struct err *err)
+static int check_step(void *ctx, uint64_t at, const struct run_config *c, struct err *err)
 {
     const struct training *t = ctx;
     const int rc = live_changes_check_rows(t->config, c, "while the run lives", err);
@@ -152,7 +152,7 @@ static int check_step(void *ctx, const struct run_config *c, struct err *err)
 
 int training_check_plan(struct training *t, const struct change_plan *p, struct err *err)
 {
-    return change_plan_check(p, t->config, check_step, t, err);
+    return change_plan_each_step(p, t->config, check_step, t, err);
 }
 
 /* A respawn replaces the process of one agent: what waits for it has to be possible before the

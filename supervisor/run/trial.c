@@ -262,7 +262,8 @@ static int are_settings_shared(const struct run_config *c)
     return is;
 }
 
-static int check_sharing(void *ctx, const struct run_config *c, struct err *err)
+static int check_sharing(void *ctx, uint64_t at, const struct run_config *c,
+                         struct err *err)
 {
     return sharing_check(c, ctx, err);
 }
@@ -277,8 +278,8 @@ int trial_plan(const struct run_config *c, const struct change_plan *plan,
         return 0;
     rc = vec_env_new(&env, &c->env, c->run.seed, ENV_DRAWS_TRAINING, 1, err);
     if (rc == 0)
-        rc = change_plan_check(plan, c, check_sharing,
-                               (struct env_spec *)(uintptr_t)vec_env_spec(env), err);
+        rc = change_plan_each_step(plan, c, check_sharing,
+                                   (struct env_spec *)(uintptr_t)vec_env_spec(env), err);
     vec_env_free(env);
     return rc;
 }

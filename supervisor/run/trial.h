@@ -6,10 +6,10 @@
 #ifndef SUPERVISOR_RUN_TRIAL_H
 #define SUPERVISOR_RUN_TRIAL_H
 
+#include "common/config/change_plan.h"
 #include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/proc/agent_table.h"
-#include "supervisor/run/change_plan.h"
 #include "supervisor/run/estimate.h"
 #include "supervisor/run/first_weights.h"
 #include "supervisor/run/policies.h"

@@ -1,4 +1,5 @@
 #include "common/config/algorithms.h"
+#include "common/config/change_plan.h"
 #include "common/config/changes.h"
 #include "common/config/run_config.h"
 #include "common/config/yaml_tree.h"
@@ -1014,34 +1015,46 @@ START_TEST(values_may_change_at_steps)
         "agents:\n"
         "  agent: {optimizer: {learning_rate: {at: {0: 0.01, 700: 1 to 0 over 900}}}}\n"
         "  agent_2: {discount: {at: {0: 0.5, 1000: 0.6}}}\n";
-    struct config_settings changes = {0};
     struct run_config c, copy;
-    size_t i = 0;
 
     ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
     ck_assert(c.defaults.discount == 0.9 && c.agents[1].discount == 0.9);
     ck_assert(c.agents[2].discount == 0.5 && c.evaluation.every_env_steps == 0);
     ck_assert(c.agents[0].optimizer.learning_rate.from == 0.01);
-    ck_assert_uint_eq(c.n_steps, 7);
-    ck_assert_uint_eq(c.steps[0].at, 700);
+    ck_assert_uint_eq(c.plan->n, 7);
+    ck_assert_uint_eq(c.plan->list[0].at, 700);
     run_config_copy(&copy, &c);
-    ck_assert_uint_eq(copy.n_steps, 0);
-    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 3 && changes.n == 3 && copy.agents[1].optimizer.learning_rate.to == 0);
-    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 5 && copy.agents[0].discount == 0.95 &&
-              copy.agents[2].discount == 0.6);
-    ck_assert_int_eq(run_config_step(&copy, c.steps, c.n_steps, &i, &changes, &err), 0);
-    ck_assert(i == 7 && copy.agents[0].discount == 0.99 &&
-              copy.agents[2].discount == 0.6);
+    ck_assert(copy.plan == NULL);
+    run_config_done(&copy);
+    ck_assert_int_eq(change_plan_fold(c.plan, 700, &c, &copy, &err), 0);
+    ck_assert(copy.agents[1].optimizer.learning_rate.to == 0);
+    run_config_done(&copy);
+    ck_assert_int_eq(change_plan_fold(c.plan, 4999, &c, &copy, &err), 0);
+    ck_assert(copy.agents[0].discount == 0.95 && copy.agents[2].discount == 0.6);
+    run_config_done(&copy);
+    ck_assert_int_eq(change_plan_fold(c.plan, 5000, &c, &copy, &err), 0);
+    ck_assert(copy.agents[0].discount == 0.99 && copy.agents[2].discount == 0.6);
     ck_assert_int_eq(copy.evaluation.every_env_steps, 100);
-    config_settings_done(&changes);
     run_config_done(&copy);
     run_config_done(&c);
     /* steps are refused in a run's own file */
     ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
 }
 END_TEST
+
+static int check_own_values(void *ctx, uint64_t at, const struct run_config *now,
+                            struct err *why)
+{
+    (void)why;
+    *(struct run_config *)ctx = *now;
+    ck_assert(now->agents[0].polyak == 0.01 && now->agents[0].discount == 0.95);
+    ck_assert(now->agents[1].polyak == (at < 30 ? 0.005 : 0.01));
+    ck_assert(now->agents[1].discount == now->defaults.discount);
+    ck_assert(now->agents[2].polyak == now->defaults.polyak);
+    for (size_t k = 0; k < 3; k++)
+        ck_assert(now->agents[k].optimizer.learning_rate.from == 0.01);
+    return 0;
+}
 
 /* Also while it equals the default; an agent without a value of its own follows. */
 START_TEST(an_agents_own_value_stays_when_the_default_moves)
@@ -1069,27 +1082,33 @@ START_TEST(an_agents_own_value_stays_when_the_default_moves)
         "0.01}}\n"
         "  agent_2: {optimizer: {learning_rate: 0.01}}\n";
     const char *const texts[] = {keys, section};
-    struct config_settings changes = {0};
     struct run_config c, now;
 
     ck_assert_msg(parse_new(&c, texts[_i]) == 0, "%s", err.msg);
-    run_config_copy(&now, &c);
-    for (size_t i = 0; i < c.n_steps;) {
-        const uint64_t at = c.steps[i].at;
-
-        ck_assert_int_eq(run_config_step(&now, c.steps, c.n_steps, &i, &changes, &err),
-                         0);
-        ck_assert(now.agents[0].polyak == 0.01 && now.agents[0].discount == 0.95);
-        ck_assert(now.agents[1].polyak == (at < 30 ? 0.005 : 0.01));
-        ck_assert(now.agents[1].discount == now.defaults.discount);
-        ck_assert(now.agents[2].polyak == now.defaults.polyak);
-        for (size_t k = 0; k < 3; k++)
-            ck_assert(now.agents[k].optimizer.learning_rate.from == 0.01);
-    }
+    ck_assert_int_eq(change_plan_each_step(c.plan, &c, check_own_values, &now, &err), 0);
     ck_assert(now.defaults.polyak == 0.03 && now.defaults.discount == 0.99);
     ck_assert(now.defaults.optimizer.learning_rate.from == 0.02);
-    config_settings_done(&changes);
-    run_config_done(&now);
+    run_config_done(&c);
+}
+END_TEST
+
+/* A value ends a schedule even if it is the one in force; an agent's own schedule goes on where
+ * the default, whose value it happens to have, moves. */
+START_TEST(schedules_end_where_the_file_says)
+{
+    static const char text[] = "env: {id: simple_spread}\n"
+                               "defaults:\n"
+                               "  discount: {at: {0: 0.9 to 0.99 over 1000, 5: 0.9}}\n"
+                               "  polyak: {at: {0: 0.01, 1: 0.02}}\n"
+                               "agents:\n"
+                               "  agent_0: {polyak: 0.01 to 0.05 over 200}\n";
+    struct run_config c, is;
+
+    ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
+    ck_assert_int_eq(change_plan_fold(c.plan, UINT64_MAX, &c, &is, &err), 0);
+    ck_assert(is.defaults.discount == 0.9 && is.agents[2].discount == 0.9);
+    ck_assert(is.agents[0].polyak == 0.05 && is.agents[1].polyak == 0.02);
+    run_config_done(&is);
     run_config_done(&c);
 }
 END_TEST
@@ -1107,7 +1126,7 @@ START_TEST(the_values_of_a_step_take_effect_together)
     struct run_config c;
 
     ck_assert_msg(parse_new(&c, together) == 0, "%s", err.msg);
-    ck_assert_uint_eq(c.n_steps, 2);
+    ck_assert_uint_eq(c.plan->n, 2);
     run_config_done(&c);
     ck_assert_int_eq(parse_new(&c, apart), ERR_CONFIG);
     ck_assert_msg(strstr(err.msg, "f.yaml:3: ") == err.msg &&
@@ -1116,21 +1135,38 @@ START_TEST(the_values_of_a_step_take_effect_together)
 }
 END_TEST
 
+/* The first request of the plan, "KEY=VALUE". */
+static void assert_first_request(const struct run_config *c, const char *expected)
+{
+    struct config_setting set = {0};
+    char *text;
+
+    for (size_t i = c->plan->n; i-- > 0;)
+        if (c->plan->list[i].number == 0)
+            set = c->plan->list[i].set;
+    text = config_settings_text(&(struct config_settings){&set, 1, 1});
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
 /* The steps of one key, "STEP:VALUE ...". */
 static void assert_steps(const struct run_config *c, const char *key, size_t first,
                          size_t n, const char *expected)
 {
-    const size_t len = strlen(key);
     char *text = NULL;
     size_t bytes = 0, k = 0;
     FILE *f = open_memstream(&text, &bytes);
 
     ck_assert_ptr_nonnull(f);
-    for (size_t i = 0; i < c->n_steps; i++)
-        if (strncmp(c->steps[i].set, key, len) == 0 && c->steps[i].set[len] == '=' &&
-            k++ >= first && k <= first + n)
-            (void)fprintf(f, "%s%d:%s", k > first + 1 ? " " : "", (int)c->steps[i].at,
-                          c->steps[i].set + len + 1);
+    for (size_t i = 0; i < c->plan->n; i++) {
+        const struct config_setting *set = &c->plan->list[i].set;
+        char *value = schema_text_of(set->field, &set->value);
+
+        if (strcmp(set->path, key) == 0 && k++ >= first && k <= first + n)
+            (void)fprintf(f, "%s%d:%s", k > first + 1 ? " " : "",
+                          (int)c->plan->list[i].at, value);
+        free(value);
+    }
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_str_eq(text, expected);
     free(text);
@@ -1161,8 +1197,7 @@ START_TEST(numbers_that_are_no_ramps_move_in_steps)
     assert_steps(&c, "defaults.discount", 98, 9, "991:0.989100899 1001:0.99");
     assert_steps(&c, "defaults.memory_limit", 0, 9, "1:1536K 2:2M");
     assert_steps(&c, "agents.agent_2.discount", 0, 9, "70:0.35 72:0.36 74:0.37 75:0.25");
-    ck_assert_str_eq(c.steps[0].set, "experience.update_every=18");
-    ck_assert_str_eq(c.steps[0].schedule, "experience.update_every=20 to 10 over 5");
+    assert_first_request(&c, "experience.update_every=20 to 10 over 5");
     run_config_done(&c);
     ck_assert_int_eq(parse_with(&c, text, &with_env), ERR_CONFIG);
     ck_assert_int_eq(parse_new(&c, "env: {id: none}\n"
@@ -1188,15 +1223,14 @@ START_TEST(a_members_own_value_overrides_its_teams_at_steps)
     struct run_config c;
 
     ck_assert_msg(parse_new(&c, text) == 0, "%s", err.msg);
-    ck_assert_uint_eq(c.n_steps, 9);
+    ck_assert_uint_eq(c.plan->n, 9);
     assert_steps(&c, "agents.agent_0.polyak", 0, 9, "300:0.5 400:0.6");
     assert_steps(&c, "agents.agent_2.polyak", 0, 9, "300:0.2");
     assert_steps(&c, "agents.agent_0.optimizer.learning_rate", 0, 9, "300:0.2");
     assert_steps(&c, "agents.agent_2.optimizer.learning_rate", 0, 9, "300:0.2");
     assert_steps(&c, "agents.agent_0.discount", 0, 9, "1:0.55 2:0.6");
     assert_steps(&c, "agents.agent_2.discount", 0, 9, "1:0.55 2:0.6");
-    ck_assert_str_eq(c.steps[2].schedule, "");
-    ck_assert_str_eq(c.steps[0].schedule, "agents.agent_0.discount=0.5 to 0.6 over 2");
+    assert_first_request(&c, "agents.agent_0.discount=0.5 to 0.6 over 2");
     run_config_done(&c);
 }
 END_TEST
@@ -1237,7 +1271,7 @@ START_TEST(keys_are_dropped_with_their_steps)
     ck_assert_msg(parse_with(&c, text, &options) == 0, "%s", err.msg);
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_str_eq(lines, cases[_i].lines);
-    ck_assert_uint_eq(c.n_steps, cases[_i].n_steps);
+    ck_assert_uint_eq(c.plan != NULL ? c.plan->n : 0, cases[_i].n_steps);
     run_config_done(&c);
     free(lines);
     free(text);
@@ -1622,6 +1656,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);
     tcase_add_loop_test(tc, an_agents_own_value_stays_when_the_default_moves, 0, 2);
+    tcase_add_test(tc, schedules_end_where_the_file_says);
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
     tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
     tcase_add_test(tc, schedules_are_given_to_live_runs);

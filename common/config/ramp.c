@@ -1,4 +1,4 @@
-#include "common/config/staircase.h"
+#include "common/config/ramp.h"
 
 #include "common/config/schema_internal.h"
 #include "common/mem/xmalloc.h"
@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the field may have such a schedule: numbers may, but not those whose values are
- * ramps. */
-static int can_have_schedule(const struct field *f)
+static int has_stairs(const struct field *f)
 {
     return f->type == FIELD_I64 || f->type == FIELD_F64 || f->type == FIELD_F64_OR_NONE ||
            f->type == FIELD_BYTES || f->type == FIELD_SECONDS;
@@ -25,25 +23,18 @@ static int is_whole(const struct field *f)
 
 static const char to_word[] = " to ", over_word[] = " over ";
 
-int staircase_is_meant(const struct field *f, const struct yaml_node *n)
+int ramp_is_form(const struct yaml_node *n)
 {
-    if (f == NULL || !can_have_schedule(f))
-        return 0;
-    if (n->kind == YAML_MAP)
-        return yaml_find(n, "from") != NULL || yaml_find(n, "to") != NULL ||
-               yaml_find(n, "over") != NULL;
-    return n->kind == YAML_SCALAR && strstr(n->text, to_word) != NULL;
+    return n->kind == YAML_MAP ||
+           (n->kind == YAML_SCALAR && strstr(n->text, to_word) != NULL);
 }
 
-int staircase_is_meant_for(const struct field *f, const char *text)
+int ramp_is_meant(const struct field *f, const struct yaml_node *n)
 {
-    struct arena arena = ARENA_ZERO;
-    struct yaml_node *n;
-    int is =
-        yaml_value_parse(&n, &arena, text, "", NULL) == 0 && staircase_is_meant(f, n);
-
-    arena_done(&arena);
-    return is;
+    if (f == NULL || !has_stairs(f) || !ramp_is_form(n))
+        return 0;
+    return n->kind == YAML_SCALAR || yaml_find(n, "from") != NULL ||
+           yaml_find(n, "to") != NULL || yaml_find(n, "over") != NULL;
 }
 
 /* Converts a value to double precision; whole numbers are at most 2^53, so this is
@@ -148,8 +139,8 @@ static int read_words(const struct field *f, const struct yaml_node *n, const ch
     return rc;
 }
 
-int staircase_read(const struct field *f, const struct yaml_node *n, const char *path,
-                   struct ramp *ret, struct err *err)
+int ramp_read(const struct field *f, const struct yaml_node *n, const char *path,
+              struct ramp *ret, struct err *err)
 {
     const struct yaml_node *from = yaml_find(n, "from"), *to = yaml_find(n, "to");
     const struct yaml_node *over = yaml_find(n, "over");
@@ -166,20 +157,7 @@ int staircase_read(const struct field *f, const struct yaml_node *n, const char 
     return read_parts(f, from, to, over, path, ret, err);
 }
 
-int staircase_read_text(const struct field *f, const char *text, const char *place,
-                        struct ramp *ret, struct err *err)
-{
-    struct arena arena = ARENA_ZERO;
-    struct yaml_node *n;
-    int rc = yaml_value_parse(&n, &arena, text, place, err);
-
-    if (rc == 0)
-        rc = staircase_read(f, n, "", ret, err);
-    arena_done(&arena);
-    return rc;
-}
-
-char *staircase_text(const struct field *f, const struct ramp *r)
+char *ramp_text(const struct field *f, const struct ramp *r)
 {
     char from[sizeof(int64_t)], to[sizeof(int64_t)];
     char *first, *last, *text;
@@ -198,7 +176,7 @@ char *staircase_text(const struct field *f, const struct ramp *r)
 
 static uint64_t count_of(const struct ramp *r)
 {
-    return r->over < STAIRCASE_STEPS ? (uint64_t)r->over : STAIRCASE_STEPS;
+    return r->over < RAMP_STAIRS ? (uint64_t)r->over : RAMP_STAIRS;
 }
 
 /* Returns the step at which stair k begins: stair 0 at step 0, and the last one at
@@ -241,13 +219,12 @@ static double value_of(const struct field *f, const struct ramp *r, uint64_t k)
     return fmin(fmax(round_digits(ramp_value(r, step_of(r, k))), low), high);
 }
 
-void staircase_value(const struct field *f, const struct ramp *r, uint64_t step,
-                     void *ret)
+void ramp_stair(const struct field *f, const struct ramp *r, uint64_t step, void *ret)
 {
     store(f, value_of(f, r, stair_at(r, step)), ret);
 }
 
-uint64_t staircase_next(const struct field *f, const struct ramp *r, uint64_t step)
+uint64_t ramp_next_stair(const struct field *f, const struct ramp *r, uint64_t step)
 {
     uint64_t k = stair_at(r, step);
     const double now = value_of(f, r, k);

@@ -1,28 +1,20 @@
 /* change_plan.h - changes of a live run's configuration that were accepted for a later
  * step.
  *
- * A planned change is a setting (common/config/changes.h) and the joint step at which the
+ * A planned change is a setting (changes.h) and the joint step at which the
  * first round with the new value begins. Changes are applied in the order of their steps;
  * changes of the same step are applied in the order in which they were accepted.
  *
- * Schedule a setting with a schedule (common/config/staircase.h) is one request and becomes a
+ * Schedule a setting with a schedule (ramp.h) is one request and becomes a
  *          planned change for each step at which its value moves. A change of the same
  *          key at a later step ends the schedule there, even if it is accepted
  *          afterwards.
- *
- * Journal  an accepted change is recorded as event=set at=<step>
- *          changes=<KEY=VALUE,...>. One that is cancelled before its step is recorded as
- *          event=cancel changes=<KEY@STEP,...>, or KEY alone if it was waiting for a
- *          respawn. Cancelling a change of a schedule cancels the rest of the schedule,
- *          too. A run that is resumed from an earlier step applies all changes that were
- *          not cancelled again, at the same steps.
  */
-#ifndef SUPERVISOR_RUN_CHANGE_PLAN_H
-#define SUPERVISOR_RUN_CHANGE_PLAN_H
+#ifndef COMMON_CONFIG_CHANGE_PLAN_H
+#define COMMON_CONFIG_CHANGE_PLAN_H
 
 #include "common/config/changes.h"
 #include "common/config/run_length.h"
-#include "supervisor/run/journal_read.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -74,11 +66,6 @@ void change_plan_drop_outputs(struct change_plan *p);
  * Returns what cancels them in the journal, "KEY@STEP,..."; free(). NULL: there were none. */
 char *change_plan_cancel_after(struct change_plan *p, uint64_t step, int only_lengths);
 
-/* Adds the changes for later steps that the file of a new run contains. *ret: a copy of
- * the configuration with all of them applied. ERR_CONFIG. */
-int change_plan_from_config(struct change_plan *p, const struct run_config *c,
-                            struct run_config *ret, struct err *err);
-
 /* *ret: a copy of `from` to which the changes of `step` and earlier are applied. Returns
  * ERR_CONFIG if the configuration after all changes of one step is not valid; *ret is then
  * all-zero. */
@@ -86,12 +73,13 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);
 
-/* Calls check with the configuration that is in force after each step of the plan, which begins
- * with `from`, and stops at the first that fails: ERR_CONFIG, with the step in the message. */
-int change_plan_check(const struct change_plan *p, const struct run_config *from,
-                      int (*check)(void *ctx, const struct run_config *c,
-                                   struct err *err),
-                      void *ctx, struct err *err);
+/* Calls fn with the configuration that is in force after each step of the plan, which begins
+ * with `from`. Stops when fn returns a value below 0, puts the step before its message, and
+ * returns it. */
+typedef int (*change_plan_step_fn)(void *ctx, uint64_t at, const struct run_config *c,
+                                   struct err *err);
+int change_plan_each_step(const struct change_plan *p, const struct run_config *from,
+                          change_plan_step_fn fn, void *ctx, struct err *err);
 
 /* The length of the run that is in force at the boundary of that step, if `from` is in force
  * before the plan. */
@@ -100,22 +88,5 @@ struct run_length change_plan_length(const struct change_plan *p,
 /* Checks that the run gets to each length of the plan (run_length_check). ERR_CONFIG. */
 int change_plan_check_lengths(const struct change_plan *p, const struct run_config *from,
                               uint64_t next, uint64_t episodes, struct err *err);
-
-/* Where the events of a journal come from. each: as journal_each_event (journal_read.h). */
-struct change_source {
-    int (*each)(const void *from, journal_run_event_fn fn, void *ctx, struct err *err);
-    const void *from;
-    const char *name; /* for messages */
-};
-struct change_source change_source_of(const char *journal); /* a path, borrowed */
-
-/* Adds to *p the changes of the journal that are not in force at the checkpoint of that step
- * and were not cancelled. Only the first n_events `set` and `cancel` events count (SIZE_MAX: all).
- * of: a configuration of the same run, against which keys are parsed. *ret_n: the number
- * of such events; ret_n may be NULL. A missing journal is empty. ERR_CONFIG: this build
- * does not know a key or value; ERR_FORMAT, -errno. */
-int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const struct change_source *journal, uint64_t checkpoint,
-                     size_t n_events, size_t *ret_n, struct err *err);
 
 #endif

@@ -1,10 +1,7 @@
-#include "supervisor/run/change_plan.h"
+#include "common/config/change_plan.h"
 
-#include "common/config/staircase.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
-#include "supervisor/run/live_changes.h"
-#include "supervisor/run/trial.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -61,14 +58,14 @@ static void add_schedule(struct change_plan *p, uint64_t at,
     for (uint64_t next; at != 0 || is_first; at = next, is_first = 0) {
         struct planned_change c = {at, number, CHANGE_BEGINS, config_setting_copy(set)};
 
-        next = staircase_next(set->field, &set->schedule, at);
+        next = ramp_next_stair(set->field, &set->schedule, at);
         if (next >= end)
             next = 0;
         if (next == 0)
             c.part = CHANGE_ENDS;
         else if (!is_first)
             c.part = CHANGE_MIDWAY;
-        staircase_value(set->field, &set->schedule, at, &c.set.value);
+        ramp_stair(set->field, &set->schedule, at, &c.set.value);
         insert(p, &c);
     }
 }
@@ -219,21 +216,17 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
     return rc;
 }
 
-int change_plan_check(const struct change_plan *p, const struct run_config *from,
-                      int (*check)(void *ctx, const struct run_config *c,
-                                   struct err *err),
-                      void *ctx, struct err *err)
+int change_plan_each_step(const struct change_plan *p, const struct run_config *from,
+                          change_plan_step_fn fn, void *ctx, struct err *err)
 {
     struct run_config now;
-    struct err why = {0};
     int rc = 0;
 
     run_config_copy(&now, from);
     for (size_t i = 0; i < p->n && rc == 0; i++) {
         run_config_set(&now, &p->list[i].set);
-        if (ends_step(p, i) && check(ctx, &now, &why) < 0)
-            rc = err_set(err, ERR_CONFIG, "at step %" PRIu64 ": %s", p->list[i].at,
-                         why.msg);
+        if (ends_step(p, i) && (rc = fn(ctx, p->list[i].at, &now, err)) < 0)
+            (void)err_wrap(err, "at step %" PRIu64, p->list[i].at);
     }
     run_config_done(&now);
     return rc;
@@ -265,165 +258,4 @@ int change_plan_check_lengths(const struct change_plan *p, const struct run_conf
         was = is;
     }
     return 0;
-}
-
-int change_plan_from_config(struct change_plan *p, const struct run_config *c,
-                            struct run_config *ret, struct err *err)
-{
-    struct run_config now;
-    int rc = 0;
-
-    run_config_copy(&now, c);
-    for (size_t i = 0; rc == 0 && i < c->n_steps;) {
-        const uint64_t at = c->steps[i].at;
-        struct config_settings settings = {0};
-
-        rc = run_config_step(&now, c->steps, c->n_steps, &i, &settings, err);
-        if (rc == 0)
-            rc = live_changes_check_rows(c, &now, "in a run that has begun", err);
-        change_plan_add_all(p, at, &settings);
-        config_settings_done(&settings);
-    }
-    run_config_done(&now);
-    if (rc == 0)
-        rc = trial_plan(c, p, err);
-    if (rc == 0)
-        return change_plan_fold(p, UINT64_MAX, c, ret, err);
-    *ret = (struct run_config){0};
-    return rc;
-}
-
-/* ---- the journal ---- */
-
-struct reading {
-    struct change_plan *plan;
-    const struct run_config *of;
-    uint64_t from, line;
-    size_t n, max; /* number of events read, and to read */
-    struct err *err;
-};
-
-static int take_set(struct reading *r, uint64_t at, char *changes)
-{
-    char *rest = NULL;
-
-    for (char *word = strtok_r(changes, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        struct config_setting set;
-        struct err why = {0};
-
-        if (config_setting_parse(&set, r->of, word, &why) < 0 && at < r->from)
-            /* this build does not know the key any more, but the checkpoint has the
-             * value */
-            continue;
-        if (why.code != 0)
-            return err_set(r->err, ERR_CONFIG, "the journal's line %" PRIu64 ": %s",
-                           r->line, why.msg);
-        change_plan_add(r->plan, at, &set);
-        free(set.path);
-    }
-    return 0;
-}
-
-/* Removes change i, and those after it of the same schedule. */
-static void remove_rest(struct change_plan *p, size_t i)
-{
-    const uint64_t number = p->list[i].number;
-
-    for (size_t k = p->n; k > i; k--)
-        if (p->list[k - 1].number == number)
-            change_plan_remove(p, k - 1);
-}
-
-/* changes: "KEY@STEP,KEY". Removes, for each KEY@STEP, the newest change of that key at
- * that step. A KEY alone waited for a respawn and is not in the plan. */
-static int take_cancel(struct reading *r, char *changes)
-{
-    char *rest = NULL;
-
-    for (char *word = strtok_r(changes, ",", &rest); word != NULL;
-         word = strtok_r(NULL, ",", &rest)) {
-        char *step = strchr(word, '@'), *end = NULL;
-        uint64_t at;
-
-        if (step == NULL)
-            continue;
-        *step++ = '\0';
-        at = strtoull(step, &end, 10);
-        if (end == step || *end != '\0')
-            return ERR_FORMAT;
-        for (size_t i = r->plan->n; i > 0; i--)
-            if (r->plan->list[i - 1].at == at &&
-                strcmp(r->plan->list[i - 1].set.path, word) == 0) {
-                remove_rest(r->plan, i - 1);
-                break;
-            }
-    }
-    return 0;
-}
-
-static int take_event(void *ctx, uint64_t line, const struct run_event *e)
-{
-    struct reading *r = ctx;
-    const int is_set = e->kind == RUN_EVENT_SET;
-    char *changes;
-    int rc = 0;
-
-    if (!is_set && e->kind != RUN_EVENT_CANCEL)
-        return 0;
-    r->line = line;
-    if ((is_set && e->change.at == MEMBER_NO_U64) || e->change.changes == NULL)
-        return ERR_FORMAT;
-    /* Changes before the checkpoint are read, but not counted: a schedule may continue
-     * after it, or another value may have ended the schedule. */
-    if (!(is_set && e->change.at < r->from) && r->n++ >= r->max)
-        return 0;
-    changes = xstrdup(e->change.changes);
-    rc = is_set ? take_set(r, e->change.at, changes) : take_cancel(r, changes);
-    free(changes);
-    return rc;
-}
-
-/* Returns the first step whose changes the checkpoint does not have. A checkpoint is
- * written at the end of a round, before the changes that are due then: those of all
- * steps within the round. */
-static uint64_t first_due(const struct run_config *of, uint64_t checkpoint)
-{
-    const uint64_t round = (uint64_t)of->env.copies;
-
-    if (strcmp(of->env.id, "none") == 0)
-        return checkpoint;
-    return checkpoint >= round ? checkpoint - round + 1 : 0;
-}
-
-static int each_of_file(const void *from, journal_run_event_fn fn, void *ctx,
-                        struct err *err)
-{
-    return journal_each_event(from, fn, ctx, err);
-}
-
-struct change_source change_source_of(const char *journal)
-{
-    return (struct change_source){each_of_file, journal, journal};
-}
-
-int change_plan_read(struct change_plan *p, const struct run_config *of,
-                     const struct change_source *journal, uint64_t checkpoint,
-                     size_t n_events, size_t *ret_n, struct err *err)
-{
-    struct reading r = {.plan = p,
-                        .of = of,
-                        .from = first_due(of, checkpoint),
-                        .max = n_events,
-                        .err = err};
-    int rc = journal->each(journal->from, take_event, &r, err);
-
-    if (r.from > 0)
-        change_plan_drop(p, r.from - 1);
-    if (ret_n != NULL)
-        *ret_n = r.n;
-    if (rc == ERR_FORMAT)
-        return err_set_at(err, rc, ERR_AT(.file = journal->name, .line = (int)r.line),
-                          "is no change of the configuration");
-    return rc == ERR_NOT_FOUND ? 0 : rc;
 }
