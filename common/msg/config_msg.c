@@ -6,10 +6,7 @@
 #include "common/err/check.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
-
-enum { PATH_BYTES = 200, TEXT_BYTES = 4096 };
 
 /* ---- packing ---- */
 
@@ -193,226 +190,106 @@ void msg_program(struct msg_out *o, const struct agent_config *a,
 
 /* ---- unpacking ---- */
 
-struct reading {
-    const char *path; /* path of the section */
-    const struct agent_config *root;
-    struct arena *arena;
-    struct err *err;
-};
-
-static int take_section(const struct reading *r, const struct schema *s,
-                        const msgpack_object *map, char *base);
-
-static int fail(const struct reading *r, const struct field *f, const char *expected)
+/* The values become the tree that a file with them has, which is read and checked as a file is. */
+static struct yaml_node *new_node(struct arena *arena, enum yaml_kind kind, size_t n)
 {
-    return err_set(r->err, ERR_PROTOCOL, "%s.%s: expected %s", r->path, f->key, expected);
+    struct yaml_node *node = ARENA_NEW(arena, struct yaml_node);
+
+    *node = (struct yaml_node){.kind = kind, .place = "configure", .text = "", .n = n};
+    node->child = ARENA_ARRAY(arena, struct yaml_node *, n);
+    return node;
 }
 
-static int take_whole(const struct reading *r, const struct field *f,
-                      const msgpack_object *o, void *dst)
+/* Returns a number as a file has it, with its unit; "" if it is none. f NULL: the key is unknown. */
+static const char *number_text(struct arena *arena, const struct field *f,
+                               const msgpack_object *o)
 {
-    const int64_t min = f->type == FIELD_BYTES ? 0 : (int64_t)f->min;
+    const enum field_type type = f != NULL ? f->type : FIELD_F64;
+    const char *unit = type == FIELD_BYTES ? "B" : type == FIELD_SECONDS ? "s" : "";
+    const int is_real = o->type == MSGPACK_OBJECT_FLOAT64;
+    const int is_zero = is_real ? o->via.f64 == 0 : o->via.u64 == 0;
 
-    if ((o->type != MSGPACK_OBJECT_POSITIVE_INTEGER || o->via.u64 > INT64_MAX) &&
+    if (!is_real && o->type != MSGPACK_OBJECT_POSITIVE_INTEGER &&
         o->type != MSGPACK_OBJECT_NEGATIVE_INTEGER)
-        return fail(r, f, "a whole number");
-    if (o->via.i64 < min || (f->type != FIELD_BYTES && (double)o->via.i64 > f->max))
-        return fail(r, f, "a number within its range");
-    memcpy(dst, &o->via.i64, sizeof(o->via.i64));
-    return 0;
+        return "";
+    if (is_zero && (type == FIELD_BYTES || type == FIELD_F64_OR_NONE))
+        return "none";
+    if (is_real)
+        return arena_printf(arena, "%.17g%s", o->via.f64, unit);
+    if (o->type == MSGPACK_OBJECT_POSITIVE_INTEGER)
+        return arena_printf(arena, "%" PRIu64 "%s", o->via.u64, unit);
+    return arena_printf(arena, "%" PRId64 "%s", o->via.i64, unit);
 }
 
-/* Reads a number. 0 stands for "none" where that is allowed; times have no upper
- * bound. */
-static int take_real(const struct reading *r, const struct field *f,
-                     const msgpack_object *o, void *dst)
+static const char *scalar_text(struct arena *arena, const struct field *f,
+                               const msgpack_object *o)
 {
-    double v;
-
-    if (o->type != MSGPACK_OBJECT_FLOAT64)
-        return fail(r, f, "a number in 64 bits");
-    v = o->via.f64;
-    if (!isfinite(v) ||
-        ((f->type != FIELD_F64_OR_NONE || v != 0.0) &&
-         !(f->flags & FIELD_ABOVE_MIN ? v > f->min : v >= f->min)) ||
-        v > f->max)
-        return fail(r, f, "a number within its range");
-    memcpy(dst, &v, sizeof(v));
-    return 0;
+    if (o->type == MSGPACK_OBJECT_BOOLEAN)
+        return o->via.boolean ? "true" : "false";
+    if (o->type != MSGPACK_OBJECT_STR)
+        return number_text(arena, f, o);
+    return memchr(o->via.str.ptr, '\0', o->via.str.size) == NULL
+               ? arena_strndup(arena, o->via.str.ptr, o->via.str.size)
+               : "";
 }
 
-static int take_ramp(const struct reading *r, const struct field *f,
-                     const msgpack_object *o, void *dst)
+/* A list of names is sent as one text. */
+static struct yaml_node *names_of(struct arena *arena, const char *text)
 {
-    const msgpack_object *list = o->via.array.ptr;
-    struct ramp v;
+    struct yaml_node *list = new_node(arena, YAML_LIST, strlen(text) + 1);
 
-    if (o->type == MSGPACK_OBJECT_FLOAT64) {
-        v = ramp_constant(o->via.f64);
-    } else {
-        if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size != 3 ||
-            list[0].type != MSGPACK_OBJECT_FLOAT64 ||
-            list[1].type != MSGPACK_OBJECT_FLOAT64 ||
-            list[2].type != MSGPACK_OBJECT_FLOAT64)
-            return fail(r, f, "a number in 64 bits, or three");
-        v = (struct ramp){list[0].via.f64, list[1].via.f64, list[2].via.f64};
+    list->n = 0;
+    for (size_t len; *text != '\0'; text += len + (text[len] == ' ')) {
+        struct yaml_node *name = new_node(arena, YAML_SCALAR, 0);
+
+        len = strcspn(text, " ");
+        name->text = arena_strndup(arena, text, len);
+        list->child[list->n++] = name;
     }
-    if (!schema_ramp_fits(f, &v))
-        return fail(r, f, "numbers within their range");
-    memcpy(dst, &v, sizeof(v));
-    return 0;
+    return list;
 }
 
-static int take_text(const struct reading *r, const struct field *f,
-                     const msgpack_object *o, void *dst)
+static struct yaml_node *value_of(struct arena *arena, const struct field *f,
+                                  const msgpack_object *o)
 {
-    const char *copy;
+    const size_t n = o->type == MSGPACK_OBJECT_ARRAY ? o->via.array.size : 0;
+    struct yaml_node *node;
 
-    if (o->type != MSGPACK_OBJECT_STR || o->via.str.size == 0 ||
-        o->via.str.size >= TEXT_BYTES ||
-        memchr(o->via.str.ptr, '\0', o->via.str.size) != NULL)
-        return fail(r, f, "a text");
-    copy = arena_strndup(r->arena, o->via.str.ptr, o->via.str.size);
-    if (f->type == FIELD_NAME && !schema_is_name(copy))
-        return fail(r, f, SCHEMA_NAME_EXPECTED);
-    memcpy(dst, &copy, sizeof(copy));
-    return 0;
-}
-
-static int take_choice(const struct reading *r, const struct field *f,
-                       const msgpack_object *o, void *dst)
-{
-    for (int i = 0; f->names[i] != NULL; i++)
-        if (msg_str_is(o, f->names[i])) {
-            memcpy(dst, &i, sizeof(i));
-            return 0;
-        }
-    return fail(r, f, "one of its choices");
-}
-
-/* Reads a list of at most `most` numbers, 1 to max each. Returns their number; -1 if the
- * object is no such list. */
-static int take_wholes(const msgpack_object *o, uint32_t most, uint64_t max, int64_t *ret)
-{
-    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > most)
-        return -1;
-    for (uint32_t i = 0; i < o->via.array.size; i++) {
-        const msgpack_object *n = &o->via.array.ptr[i];
-
-        if (n->type != MSGPACK_OBJECT_POSITIVE_INTEGER || n->via.u64 < 1 ||
-            n->via.u64 > max)
-            return -1;
-        ret[i] = (int64_t)n->via.u64;
+    if (o->type != MSGPACK_OBJECT_ARRAY) {
+        node = new_node(arena, YAML_SCALAR, 0);
+        node->text = scalar_text(arena, f, o);
+        return f != NULL && f->type == FIELD_NAMES ? names_of(arena, node->text) : node;
     }
-    return (int)o->via.array.size;
-}
-
-static int take_sizes(const struct reading *r, const struct field *f,
-                      const msgpack_object *o, void *dst)
-{
-    struct layer_sizes s = {0};
-
-    s.n = take_wholes(o, CONFIG_MAX_LAYERS, CONFIG_MAX_UNITS, s.size);
-    if (s.n < 0)
-        return fail(r, f, "a list of layer sizes");
-    memcpy(dst, &s, sizeof(s));
-    return 0;
-}
-
-static int take_convs(const struct reading *r, const struct field *f,
-                      const msgpack_object *o, void *dst)
-{
-    const char *expected = "a list of convolutions";
-    struct conv_layers s = {0};
-    int64_t v[3];
-
-    if (o->type != MSGPACK_OBJECT_ARRAY || o->via.array.size > CONFIG_MAX_CONVS)
-        return fail(r, f, expected);
-    for (; (uint32_t)s.n < o->via.array.size; s.n++) {
-        if (take_wholes(&o->via.array.ptr[s.n], 3, CONFIG_MAX_CONV, v) != 3)
-            return fail(r, f, expected);
-        s.layer[s.n].filters = v[0];
-        s.layer[s.n].kernel = v[1];
-        s.layer[s.n].stride = v[2];
+    node = new_node(arena, YAML_LIST, n);
+    for (size_t i = 0; i < n; i++)
+        node->child[i] = value_of(arena, f, &o->via.array.ptr[i]);
+    if (n == 3 && f != NULL && f->type == FIELD_SCHEDULE) {
+        node->kind = YAML_SCALAR;
+        node->text = arena_printf(arena, "%s to %s over %s", node->child[0]->text,
+                                  node->child[1]->text, node->child[2]->text);
     }
-    memcpy(dst, &s, sizeof(s));
-    return 0;
+    return node;
 }
 
-static int take_map(const struct reading *r, const struct field *f,
-                    const msgpack_object *o, char *base)
+/* root: the agent, whose algorithm is known. */
+static struct yaml_node *section_of(struct arena *arena, const struct agent_config *root,
+                                    const struct schema *s, const msgpack_object *o)
 {
-    const struct schema *below = schema_below(f, r->root);
-    struct reading inner = *r;
-    char path[PATH_BYTES];
+    struct yaml_node *map = new_node(arena, YAML_MAP, o->via.map.size);
 
-    (void)snprintf(path, sizeof(path), "%s.%s", r->path, f->key);
-    inner.path = path;
-    if (f->type == FIELD_OPTIONAL_MAP)
-        memcpy(base + f->has_offset, &(int){1}, sizeof(int));
-    return take_section(&inner, below, o, base + f->offset);
-}
+    for (size_t i = 0; i < map->n; i++) {
+        const msgpack_object_kv *kv = &o->via.map.ptr[i];
+        const char *key = scalar_text(arena, NULL, &kv->key);
+        const struct field *f = schema_find(s, key);
+        const struct schema *below = f != NULL && kv->val.type == MSGPACK_OBJECT_MAP
+                                         ? schema_below(f, root)
+                                         : NULL;
 
-static int take_value(const struct reading *r, const struct field *f,
-                      const msgpack_object *o, char *base)
-{
-    char *dst = base + f->offset;
-    int flag;
-
-    switch (f->type) {
-    case FIELD_I64:
-    case FIELD_BYTES:
-        return take_whole(r, f, o, dst);
-    case FIELD_F64:
-    case FIELD_F64_OR_NONE:
-    case FIELD_SECONDS:
-        return take_real(r, f, o, dst);
-    case FIELD_SCHEDULE:
-        return take_ramp(r, f, o, dst);
-    case FIELD_BOOL:
-        if (o->type != MSGPACK_OBJECT_BOOLEAN)
-            return fail(r, f, "true or false");
-        flag = o->via.boolean;
-        memcpy(dst, &flag, sizeof(flag));
-        return 0;
-    case FIELD_ENUM:
-        return take_choice(r, f, o, dst);
-    case FIELD_NAME:
-    case FIELD_TEXT:
-    case FIELD_NAMES:
-        return take_text(r, f, o, dst);
-    case FIELD_SIZES:
-        return take_sizes(r, f, o, dst);
-    case FIELD_CONVS:
-        return take_convs(r, f, o, dst);
-    case FIELD_MAP:
-    case FIELD_OPTIONAL_MAP:
-        return take_map(r, f, o, base);
-    default:
-        return fail(r, f, "no such key in an agent's section");
+        map->child[i] = below != NULL ? section_of(arena, root, below, &kv->val)
+                                      : value_of(arena, f, &kv->val);
+        map->child[i]->key = key;
     }
-}
-
-static int take_section(const struct reading *r, const struct schema *s,
-                        const msgpack_object *map, char *base)
-{
-    if (map->type != MSGPACK_OBJECT_MAP)
-        return err_set(r->err, ERR_PROTOCOL, "%s: expected a map", r->path);
-    for (uint32_t i = 0; i < map->via.map.size; i++) {
-        const msgpack_object_kv *kv = &map->via.map.ptr[i];
-        const struct field *f = NULL;
-        int rc;
-
-        for (size_t k = 0; k < s->n && f == NULL; k++)
-            if (msg_str_is(&kv->key, s->fields[k].key))
-                f = &s->fields[k];
-        if (f == NULL)
-            return err_set(r->err, ERR_PROTOCOL, "%s: unknown key", r->path);
-        rc = take_value(r, f, &kv->val, base);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
+    return map;
 }
 
 int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
@@ -420,19 +297,20 @@ int msg_to_agent_config(const msgpack_object *map, struct agent_config *ret,
 {
     const msgpack_object *algorithm = msg_get(map, "algorithm");
     struct agent_config a = {0};
-    const struct reading r = {"config", &a, arena, err};
-    int rc = 0;
+    struct err why = {0};
+    int rc;
 
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return err_set(err, ERR_PROTOCOL, "config: expected a map");
     schema_defaults(&agent_schema, &a, arena);
     if (algorithm != NULL) /* it says which settings the map may have */
-        rc = take_text(&r, schema_find(&agent_schema, "algorithm"), algorithm,
-                       &a.algorithm);
-    if (rc == 0)
-        rc = agent_config_take(&a, arena, err);
-    if (rc == 0)
-        rc = take_section(&r, &agent_schema, map, (char *)&a);
+        a.algorithm = scalar_text(arena, NULL, algorithm);
+    rc = agent_config_take(&a, arena, err);
     if (rc < 0)
         return rc;
+    if (schema_read(&agent_schema, section_of(arena, &a, &agent_schema, map), "config",
+                    &a, arena, &why) < 0)
+        return err_set(err, ERR_PROTOCOL, "%s", why.msg);
     agent_config_resolve(&a);
     *ret = a;
     return 0;

@@ -364,6 +364,42 @@ START_TEST(an_agents_section_travels)
 }
 END_TEST
 
+/* Values of another kind, and out of their range. */
+START_TEST(a_wrong_section_is_a_broken_protocol)
+{
+    static const struct {
+        const char *key, *message;
+    } cases[] = {
+        {"discount", "config.discount: found '2', expected a number of at least 0"},
+        {"polyak", "config.polyak: found an empty list, expected a number"},
+        {"name", "config.name: unknown key"},
+        {"memory_limit", "config.memory_limit: found '-1B', expected none or a size"},
+    };
+    struct arena arena = ARENA_ZERO;
+    struct agent_config got;
+    struct msg_out o;
+    msgpack_unpacked m;
+
+    msg_out_init(&o);
+    msg_map(&o, 1);
+    msg_key(&o, cases[_i].key);
+    if (_i == 0)
+        msg_f64(&o, 2);
+    else if (_i == 1)
+        msg_array(&o, 0);
+    else
+        msg_i64(&o, -1);
+    msgpack_unpacked_init(&m);
+    ck_assert_int_eq(msgpack_unpack_next(&m, o.buf.data, o.buf.size, NULL),
+                     MSGPACK_UNPACK_SUCCESS);
+    ck_assert_int_eq(msg_to_agent_config(&m.data, &got, &arena, &err), ERR_PROTOCOL);
+    ck_assert_msg(strstr(err.msg, cases[_i].message) != NULL, "%s", err.msg);
+    msgpack_unpacked_destroy(&m);
+    msg_out_done(&o);
+    arena_done(&arena);
+}
+END_TEST
+
 #define ENV  "env: {id: simple_spread}\n"
 #define SEEN "env: {id: simple_spread, observe: entities}\n"
 
@@ -1645,6 +1681,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, the_resolved_file_reads_back_equal, 0, 4);
     tcase_add_loop_test(tc, texts_read_back_whatever_is_in_them, 0, 13);
     tcase_add_test(tc, an_agents_section_travels);
+    tcase_add_loop_test(tc, a_wrong_section_is_a_broken_protocol, 0, 4);
     tcase_add_test(tc, mistakes_are_told_in_one_line);
     tcase_add_test(tc, a_team_is_configured_as_its_members);
     tcase_add_test(tc, a_file_extends_another);
