@@ -1,8 +1,7 @@
 /* Finds the place in the file of an error that an agent reports about its
  * configuration. */
+#include "common/config/loader.h"
 #include "common/config/run_schema.h"
-
-#include <stdio.h>
 
 /* Adds the place to an agent's error; why->key is a key of the agent's section. */
 static int place(const struct yaml_node *root, const char *agent, const struct err *why,
@@ -10,15 +9,9 @@ static int place(const struct yaml_node *root, const char *agent, const struct e
 {
     const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
     const struct yaml_node *defaults = yaml_find(root, "defaults"), *at;
-    char path[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
+    char path[LOADER_PATH_BYTES];
 
-    (void)snprintf(path, sizeof(path), "agents.%s%s%s", agent,
-                   *why->key != '\0' ? "." : "", why->key);
-    at = yaml_find_path(own, why->key);
-    if (at == NULL && *why->key != '\0' && yaml_find_path(defaults, why->key) != NULL) {
-        at = yaml_find_path(defaults, why->key);
-        (void)snprintf(path, sizeof(path), "defaults.%s", why->key);
-    }
+    at = loader_find(root, agent, why->key, path);
     if (at == NULL)
         at = own != NULL ? own : defaults != NULL ? defaults : root;
     (void)yaml_fail(at, path, err, "%s (agent %s)", err_cause(why), agent);

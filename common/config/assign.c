@@ -52,6 +52,24 @@ static const char *within_agent(const char *path, const char *name)
     return config_path_within(path, prefix);
 }
 
+void *run_config_locate(struct run_config *c, const char *path, struct schema_place *ret)
+{
+    const char *rest = config_path_within(path, "defaults");
+    void *of = rest != NULL ? (void *)&c->defaults : c;
+    int rc = rest != NULL ? schema_locate(&agent_schema, rest, of, ret)
+                          : schema_locate(&run_schema, path, of, ret);
+
+    for (size_t i = 0; i < c->n_agents && (rc < 0 || ret->field->type == FIELD_RAW);
+         i++) {
+        rest = within_agent(path, c->agents[i].name);
+        if (rest == NULL)
+            continue;
+        of = &c->agents[i];
+        rc = schema_locate(&agent_schema, rest, of, ret);
+    }
+    return rc == 0 ? of : NULL;
+}
+
 /* Resets the values at `path` before new ones are read, except if the path leads into a
  * list or tree, of which only a part is assigned. */
 static void forget(const struct schema *s, const char *path, void *base, void *from,
@@ -89,25 +107,14 @@ static int put_whole(const struct run_config *c, struct yaml_node *root,
                      struct arena *arena, const char *const *set, size_t i,
                      const char *path, struct err *err)
 {
-    /* schema_locate does not modify c */
-    struct run_config *base = (struct run_config *)(uintptr_t)c;
-    const char *rest = config_path_within(path, "defaults");
-    struct schema_place at = {.rest = ""};
-    const void *whole =
-        rest != NULL ? (const void *)&c->defaults : c; /* what `at` is in */
-    int rc = rest != NULL ? schema_locate(&agent_schema, rest, &base->defaults, &at)
-                          : schema_locate(&run_schema, path, base, &at);
+    struct schema_place at;
+    /* it is not modified */
+    const void *whole = run_config_locate((struct run_config *)(uintptr_t)c, path, &at);
     char *text;
     size_t len;
+    int rc;
 
-    for (size_t k = 0; k < c->n_agents; k++) {
-        rest = within_agent(path, c->agents[k].name);
-        if (rest == NULL)
-            continue;
-        whole = &c->agents[k];
-        rc = schema_locate(&agent_schema, rest, &base->agents[k], &at);
-    }
-    if (rc < 0 || *at.rest == '\0' || at.field->type == FIELD_RAW ||
+    if (whole == NULL || *at.rest == '\0' || at.field->type == FIELD_RAW ||
         schema_is_number(at.field) ||
         !schema_is_given(at.schema, whole, at.section, at.field))
         return 0;
@@ -195,7 +202,7 @@ static int read_agents_over(struct loader *l)
             rc = agent_section_read(l, section, path, &c->agents[i]);
         if (rc == 0) {
             agent_config_resolve(&c->agents[i]);
-            rc = loader_check_actions(l, section, &c->agents[i]);
+            rc = loader_check_actions(l, &c->agents[i]);
         }
     }
     free(names);

@@ -1,7 +1,6 @@
 #include "common/config/change_plan.h"
 
 #include "common/mem/xmalloc.h"
-#include "common/text/scan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -135,29 +134,27 @@ void change_plan_drop(struct change_plan *p, uint64_t step)
         change_plan_remove(p, 0);
 }
 
-static void drop_keys(struct change_plan *p, int (*is_dropped)(const char *path))
+static void drop_keys(struct change_plan *p,
+                      int (*is_dropped)(const struct config_setting *set))
 {
     for (size_t i = p->n; i > 0; i--)
-        if (is_dropped(p->list[i - 1].set.path))
+        if (is_dropped(&p->list[i - 1].set))
             change_plan_remove(p, i - 1);
+}
+
+static int is_length(const struct config_setting *set)
+{
+    return run_length_is_key(set->path);
 }
 
 void change_plan_drop_lengths(struct change_plan *p)
 {
-    drop_keys(p, run_length_is_key);
+    drop_keys(p, is_length);
 }
 
-static int is_output(const char *path)
+static int is_output(const struct config_setting *set)
 {
-    static const char *const keys[] = {"experience.keep",
-                                       "evaluation.render",
-                                       "evaluation.max_to_keep",
-                                       "log.images",
-                                       "log.histograms",
-                                       "env.on_failure",
-                                       NULL};
-
-    return text_find(keys, path) >= 0;
+    return (set->field->flags & FIELD_OUTPUT) != 0;
 }
 
 void change_plan_drop_outputs(struct change_plan *p)

@@ -58,8 +58,8 @@ void change_plan_remove(struct change_plan *p, size_t i);
 int change_plan_each_request(const struct change_plan *p,
                              int (*fn)(void *ctx, const struct planned_change *c),
                              void *ctx);
-/* Removes all changes of run.env_steps and run.episodes; of experience.keep, evaluation.render,
- * evaluation.max_to_keep, log.images, log.histograms and env.on_failure. */
+/* Removes all changes of run.env_steps and run.episodes; of what has no effect on any round
+ * (FIELD_OUTPUT). */
 void change_plan_drop_lengths(struct change_plan *p);
 void change_plan_drop_outputs(struct change_plan *p);
 /* Removes the changes after `step`; with only_lengths, those of run.env_steps and run.episodes.

@@ -175,25 +175,6 @@ char *config_settings_text(const struct config_settings *s)
     return xstream_end(&text);
 }
 
-/* Finds the value of a path in c. ERR_NOT_FOUND: there is no such key. */
-static int locate(struct run_config *c, const char *path, struct schema_place *ret)
-{
-    const char *rest = config_path_within(path, "defaults");
-    int rc = rest != NULL ? schema_locate(&agent_schema, rest, &c->defaults, ret)
-                          : schema_locate(&run_schema, path, c, ret);
-
-    for (size_t i = 0; i < c->n_agents && (rc < 0 || ret->field->type == FIELD_RAW);
-         i++) {
-        char prefix[AGENT_NAME_MAX + 16];
-
-        (void)snprintf(prefix, sizeof(prefix), "agents.%s", c->agents[i].name);
-        rest = config_path_within(path, prefix);
-        if (rest != NULL)
-            rc = schema_locate(&agent_schema, rest, &c->agents[i], ret);
-    }
-    return rc;
-}
-
 /* Whether the text, YAML, is meant as a schedule of stairs (ramp.h). */
 static int is_schedule(const struct field *f, const char *text)
 {
@@ -240,8 +221,9 @@ static const struct field *find_live(const struct run_config *c, const char *pat
 {
     struct schema_place at;
 
-    if (locate((struct run_config *)(uintptr_t)c, path, &at) < 0 || *at.rest != '\0' ||
-        at.field->change == CHANGE_RESTART || schema_below(at.field, NULL) != NULL)
+    if (run_config_locate((struct run_config *)(uintptr_t)c, path, &at) == NULL ||
+        *at.rest != '\0' || at.field->change == CHANGE_RESTART ||
+        schema_below(at.field, NULL) != NULL)
         return NULL;
     return at.field;
 }
@@ -273,7 +255,8 @@ void run_config_set_only(struct run_config *c, const struct config_setting *s)
 {
     struct schema_place at;
 
-    CHECK(locate(c, s->path, &at) == 0 && at.field == s->field, "%s", s->path);
+    CHECK(run_config_locate(c, s->path, &at) != NULL && at.field == s->field, "%s",
+          s->path);
     memcpy(at.value, &s->value, schema_value_size(s->field->type));
 }
 
@@ -284,7 +267,8 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
     char was[sizeof(s->value)];
     size_t size;
 
-    CHECK(locate(c, s->path, &at) == 0 && at.field == s->field, "%s", s->path);
+    CHECK(run_config_locate(c, s->path, &at) != NULL && at.field == s->field, "%s",
+          s->path);
     size = schema_value_size(s->field->type);
     memcpy(was, at.value, size);
     memcpy(at.value, &s->value, size);
@@ -358,7 +342,7 @@ static void take_value(struct run_config *c, const char *set, struct arena *aren
     if (one.field == NULL || !schema_is_number(one.field))
         return;
     one.path = arena_strndup(arena, set, strcspn(set, "="));
-    if (is_given(given, one.path) || locate(c, one.path, &at) < 0)
+    if (is_given(given, one.path) || run_config_locate(c, one.path, &at) == NULL)
         return;
     memcpy(&one.value, at.value, schema_value_size(one.field->type));
     config_settings_replace(given, &one);

@@ -51,10 +51,13 @@ int loader_resolve_lengths(const struct loader *l);
  * configuration is new and gives no update_every, sets it. The agents must already be
  * read. */
 int loader_check_experience(const struct loader *l);
-/* Checks that the environment has the actions that the agent's settings need (FIELD_BOX_ONLY).
- * section: the agent's own, or NULL. */
-int loader_check_actions(const struct loader *l, const struct yaml_node *section,
-                         const struct agent_config *a);
+/* Checks that the environment has the actions that the agent's settings need (FIELD_BOX_ONLY). */
+int loader_check_actions(const struct loader *l, const struct agent_config *a);
+/* Returns the node that gives a key of an agent ("settings.policy"; "": its section), in its own
+ * section or under `defaults`. path: of that key; if neither gives it (NULL), of the agent's. */
+enum { LOADER_PATH_BYTES = AGENT_NAME_MAX + ERR_NAME_BYTES + 64 };
+const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
+                                    const char *key, char path[LOADER_PATH_BYTES]);
 
 /* ---- config_file.c ---- */
 
@@ -98,6 +101,9 @@ int loader_plan_steps(const struct loader *l);
 
 /* ---- assign.c ---- */
 
+/* Finds the value of a path. Returns what its tables are of: c, its `defaults` or one of its
+ * agents; NULL: there is no such key. */
+void *run_config_locate(struct run_config *c, const char *path, struct schema_place *ret);
 /* Replaces each assignment to a team by one for each member. Returns the new number of
  * assignments. */
 size_t config_expand_teams(const struct run_config *c, const char *const *set, size_t n,

@@ -230,29 +230,33 @@ int run_config_check_live(const struct run_config *c, struct err *err)
     return 0;
 }
 
-/* Returns the node that gives a key of a section of an agent, in its own section or under
- * `defaults`, or else the root. path: the key's full path. */
-static const struct yaml_node *find_in(const struct loader *l,
-                                       const struct agent_config *a, const char *section,
-                                       const char *key, char *path, size_t size)
+const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
+                                    const char *key, char path[LOADER_PATH_BYTES])
 {
-    const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
-    const struct yaml_node *at = loader_given(own, section, key);
+    const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
+    const struct yaml_node *at = yaml_find_path(own, key);
 
-    (void)snprintf(path, size, "agents.%s.%s.%s", a->name, section, key);
-    if (at != NULL)
+    (void)snprintf(path, LOADER_PATH_BYTES, "agents.%s%s%s", agent,
+                   *key != '\0' ? "." : "", key);
+    if (at != NULL || *key == '\0')
         return at;
-    at = loader_given(yaml_find(l->root, "defaults"), section, key);
+    at = yaml_find_path(yaml_find(root, "defaults"), key);
     if (at != NULL)
-        (void)snprintf(path, size, "defaults.%s.%s", section, key);
-    return at != NULL ? at : l->root;
+        (void)snprintf(path, LOADER_PATH_BYTES, "defaults.%s", key);
+    return at;
 }
 
-static const struct yaml_node *find_own(const struct loader *l,
-                                        const struct agent_config *a, const char *key,
-                                        char *path, size_t size)
+/* The same for a key of a section of it; if neither gives it, the root. */
+static const struct yaml_node *find_in(const struct loader *l,
+                                       const struct agent_config *a, const char *section,
+                                       const char *key, char path[LOADER_PATH_BYTES])
 {
-    return find_in(l, a, "experience", key, path, size);
+    char whole[PATH_MAX_BYTES];
+    const struct yaml_node *at;
+
+    schema_join_path(whole, section, key);
+    at = loader_find(l->root, a->name, whole, path);
+    return at != NULL ? at : l->root;
 }
 
 /* A window is cut into at most as many parts as it has rows. */
@@ -263,11 +267,10 @@ static int check_parts(const struct loader *l)
         const struct field *f = algorithm_setting(a->settings.of, FIELD_PARTS);
         const int64_t parts = (int64_t)agent_setting_marked(a, FIELD_PARTS);
         const int64_t rows = run_config_experience(l->c, i).update_every;
-        char path[AGENT_NAME_MAX + 64];
+        char path[LOADER_PATH_BYTES];
 
         if (algorithm_rows(a) == ROWS_WINDOW && parts > rows) {
-            const struct yaml_node *at =
-                find_in(l, a, "settings", f->key, path, sizeof(path));
+            const struct yaml_node *at = find_in(l, a, "settings", f->key, path);
 
             return yaml_fail(at, path, l->err,
                              "%" PRId64 " are more than the %" PRId64
@@ -281,8 +284,8 @@ static int check_parts(const struct loader *l)
 static int check_own_at_most(const struct loader *l, const struct agent_config *a,
                              const char *key, int64_t value)
 {
-    char path[AGENT_NAME_MAX + 64];
-    const struct yaml_node *at = find_own(l, a, key, path, sizeof(path));
+    char path[LOADER_PATH_BYTES];
+    const struct yaml_node *at = find_in(l, a, "experience", key, path);
 
     if (value <= l->c->experience.capacity)
         return 0;
@@ -297,7 +300,7 @@ static int check_own_window(const struct loader *l, struct agent_config *a)
 {
     const struct experience_config *all = &l->c->defaults.experience;
     const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
-    char path[AGENT_NAME_MAX + 64];
+    char path[LOADER_PATH_BYTES];
     const struct yaml_node *at;
     int rc;
 
@@ -313,7 +316,7 @@ static int check_own_window(const struct loader *l, struct agent_config *a)
     if (l->is_new && a->experience.update_every == 0 &&
         run_config_rows(l->c) != ROWS_WINDOW)
         a->experience.update_every = window_rows(l->c);
-    at = find_own(l, a, "update_every", path, sizeof(path));
+    at = find_in(l, a, "experience", "update_every", path);
     if (rc >= 0)
         rc = check_multiple(l, at, path, a->experience.update_every, a->algorithm);
     return rc < 0 ? rc
@@ -423,23 +426,17 @@ static int check_reward(const struct loader *l, const struct agent_config *a)
                      a->algorithm);
 }
 
-int loader_check_actions(const struct loader *l, const struct yaml_node *section,
-                         const struct agent_config *a)
+int loader_check_actions(const struct loader *l, const struct agent_config *a)
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_BOX_ONLY);
     const int choice = (int)agent_setting_marked(a, FIELD_BOX_ONLY);
     const struct yaml_node *at;
-    char path[AGENT_NAME_MAX + 64];
+    char path[LOADER_PATH_BYTES];
 
     if (choice == 0 || without_env(l->c) || l->c->env.actions != ENV_ACTIONS_DISCRETE)
         return 0;
-    at = loader_given(section, "settings", f->key);
-    (void)snprintf(path, sizeof(path), "agents.%s.settings.%.40s", a->name, f->key);
-    if (at == NULL) {
-        at = loader_given(yaml_find(l->root, "defaults"), "settings", f->key);
-        (void)snprintf(path, sizeof(path), "defaults.settings.%.40s", f->key);
-    }
-    return yaml_fail(at != NULL ? at : l->root, path, l->err,
+    at = find_in(l, a, "settings", f->key, path);
+    return yaml_fail(at, path, l->err,
                      "found '%s', expected %s with env.actions: discrete (%s needs "
                      "env.actions: continuous)",
                      f->names[choice], f->names[0], f->names[choice]);
@@ -464,22 +461,16 @@ static int check_sizes(const struct loader *l, const struct yaml_node *section,
     return 0;
 }
 
-static int check_needs(const struct loader *l, const struct yaml_node *section,
-                       const struct agent_config *a)
+static int check_needs(const struct loader *l, const struct agent_config *a)
 {
     const struct algorithm_info *info = algorithm_of(a);
-    const struct yaml_node *at = yaml_find(section, "algorithm");
-    char path[AGENT_NAME_MAX + 32], list[LIST_MAX_BYTES];
+    char path[LOADER_PATH_BYTES], list[LIST_MAX_BYTES];
+    const struct yaml_node *at = find_in(l, a, "", "algorithm", path);
 
     if (info->without_env ? without_env(l->c) : algorithm_plays_in(info, l->c->env.id))
         return 0;
-    (void)snprintf(path, sizeof(path), "agents.%s.algorithm", a->name);
-    if (at == NULL) {
-        at = loader_given(l->root, "defaults", "algorithm");
+    if (at == l->root)
         (void)snprintf(path, sizeof(path), "defaults.algorithm");
-    }
-    if (at == NULL)
-        at = l->root;
     if (info->without_env)
         return yaml_fail(at, path, l->err,
                          "%s has no policy, expected env.id: none or another algorithm",
@@ -535,8 +526,8 @@ static int check_network(const struct loader *l, const struct agent_config *a,
     const int sees = l->c->env.observe == ENV_OBSERVE_ENTITIES;
     const int64_t last = e->units.n > 0 ? e->units.size[e->units.n - 1] : 0;
     const char *key = sees && n->conv.n > 0 ? "conv" : "entities";
-    char path[AGENT_NAME_MAX + 64];
-    const struct yaml_node *at = find_in(l, a, name, key, path, sizeof(path));
+    char path[LOADER_PATH_BYTES];
+    const struct yaml_node *at = find_in(l, a, name, key, path);
 
     if (!n->has_entities)
         return 0;
@@ -570,7 +561,7 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_CHECKPOINT);
     const struct yaml_node *from;
-    char path[AGENT_NAME_MAX + 32];
+    char path[LOADER_PATH_BYTES];
 
     (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
     if (f == NULL)
@@ -583,10 +574,8 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
                          a->settings.of->without_env ? "hosts a checkpoint's graph"
                                                      : "acts as a checkpoint does",
                          f->key);
-    from = loader_given(section, "settings", f->key);
-    if (from == NULL)
-        from = loader_given(yaml_find(l->root, "defaults"), "settings", f->key);
-    if (from != NULL)
+    from = find_in(l, a, "settings", f->key, path);
+    if (from != l->root)
         a->from_at = yaml_tree_copy(from, &l->c->arena);
     return 0;
 }
@@ -650,7 +639,7 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     agent_section_default_values(section, yaml_find(l->root, "defaults"), a,
                                  &l->c->arena);
     agent_config_resolve(a);
-    rc = check_needs(l, section, a);
+    rc = check_needs(l, a);
     if (rc == 0)
         rc = check_networks(l, a);
     if (rc == 0)
@@ -664,7 +653,7 @@ static int read_agent(const struct loader *l, const struct yaml_node *section,
     if (rc == 0)
         rc = check_reward(l, a);
     if (rc == 0)
-        rc = loader_check_actions(l, section, a);
+        rc = loader_check_actions(l, a);
     return rc < 0 ? rc : check_sizes(l, section, a);
 }
 

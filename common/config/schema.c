@@ -190,7 +190,8 @@ static int fits_f32(const struct field *f, double v)
     return is_finite_f32(v) && in_range(f, v) && !is_min_f32(f, v);
 }
 
-int schema_ramp_fits(const struct field *f, const struct ramp *v)
+/* Whether the values are within the range and finite in 32 bits. */
+static int ramp_fits(const struct field *f, const struct ramp *v)
 {
     const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
 
@@ -218,7 +219,7 @@ static int read_schedule(const struct reading *r)
             return rc;
         v = ramp_constant(number);
     } else if (ramp_read(&any, r->node, r->path, &v, NULL) < 0 ||
-               !schema_ramp_fits(r->field, &v)) {
+               !ramp_fits(r->field, &v)) {
         return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
                              "over 50000");
     }

@@ -67,6 +67,7 @@ enum field_flags {
     FIELD_CHECKPOINT = 1 << 15, /* FIELD_TEXT: the checkpoint that brings the graph */
     FIELD_CHECKPOINT_AGENT = 1 << 16, /* FIELD_NAME: whose of that run */
     FIELD_FOREIGN = 1 << 17, /* FIELD_TEXT: given if that graph is not one of brood's */
+    FIELD_OUTPUT = 1 << 18,  /* of the run: has no effect on any round */
 };
 /* Names of the flags that a description may give a setting, by bit; NULL: other flags. */
 extern const char *const field_flag_names[18];
@@ -235,9 +236,6 @@ int schema_read_text(const struct field *field, const char *text, const char *pl
 /* The same for a node; path: of the node, for messages. */
 int schema_read_node(const struct field *field, const struct yaml_node *node,
                      const char *path, void *ret, struct err *err);
-
-/* Whether the values of a FIELD_SCHEDULE are within its range and finite in 32 bits. */
-int schema_ramp_fits(const struct field *field, const struct ramp *v);
 
 /* Copies all names, texts and trees of the section into the arena. */
 void schema_copy_texts(const struct schema *s, void *base, struct arena *arena);

@@ -29,18 +29,11 @@ static int follows(const struct making *f, size_t agent, const char *key)
     /* schema_locate does not modify it */
     struct run_config *c = (struct run_config *)(uintptr_t)&f->was->config;
     struct schema_place own, all;
-    char *text, *other;
-    int ret;
 
-    if (schema_locate(&agent_schema, key, &c->agents[agent], &own) < 0 ||
-        schema_locate(&agent_schema, key, &c->defaults, &all) < 0)
-        return 0;
-    text = schema_text_of(own.field, own.value);
-    other = schema_text_of(all.field, all.value);
-    ret = strcmp(text, other) == 0;
-    free(other);
-    free(text);
-    return ret;
+    return schema_locate(&agent_schema, key, &c->agents[agent], &own) == 0 &&
+           schema_locate(&agent_schema, key, &c->defaults, &all) == 0 &&
+           own.field->type == all.field->type &&
+           memcmp(own.value, all.value, schema_value_size(own.field->type)) == 0;
 }
 
 /* Whether `path` is this key of an agent that follows `defaults`. */
