@@ -1,4 +1,5 @@
 #include "common/config/algorithms.h"
+#include "common/config/changes.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
@@ -52,10 +53,12 @@ static const char *within_agent(const char *path, const char *name)
     return config_path_within(path, prefix);
 }
 
-void *run_config_locate(struct run_config *c, const char *path, struct schema_place *ret)
+void *run_config_locate(const struct run_config *c, const char *path,
+                        struct schema_place *ret)
 {
+    struct run_config *base = (struct run_config *)(uintptr_t)c;
     const char *rest = config_path_within(path, "defaults");
-    void *of = rest != NULL ? (void *)&c->defaults : c;
+    void *of = rest != NULL ? (void *)&base->defaults : base;
     int rc = rest != NULL ? schema_locate(&agent_schema, rest, of, ret)
                           : schema_locate(&run_schema, path, of, ret);
 
@@ -64,7 +67,7 @@ void *run_config_locate(struct run_config *c, const char *path, struct schema_pl
         rest = within_agent(path, c->agents[i].name);
         if (rest == NULL)
             continue;
-        of = &c->agents[i];
+        of = &base->agents[i];
         rc = schema_locate(&agent_schema, rest, of, ret);
     }
     return rc == 0 ? of : NULL;
@@ -108,8 +111,7 @@ static int put_whole(const struct run_config *c, struct yaml_node *root,
                      const char *path, struct err *err)
 {
     struct schema_place at;
-    /* it is not modified */
-    const void *whole = run_config_locate((struct run_config *)(uintptr_t)c, path, &at);
+    const void *whole = run_config_locate(c, path, &at);
     char *text;
     size_t len;
     int rc;

@@ -10,24 +10,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A comparison in progress: the section, and the callback for its differences. */
+/* The section that is being compared. */
 struct comparison {
-    const struct run_config *was, *is;
+    struct config_diff *ret;
     size_t agent;
     const char *prefix; /* "agents.agent_0" */
-    config_change_fn fn;
-    void *ctx;
 };
+
+static void add_difference(struct config_diff *d, const struct config_change *c)
+{
+    ARRAY_GROW(d->list, d->n, d->cap);
+    d->list[d->n++] = *c;
+}
 
 static void on_difference(void *ctx, const struct schema_difference *d)
 {
     const struct comparison *c = ctx;
+    const char *path = arena_strdup(&c->ret->arena, d->path);
     struct config_change change = {
         .kind = d->field->change,
         .agent = c->agent,
-        .path = d->path,
-        .key = d->path,
-        .text = d->text,
+        .path = path,
+        .key = path,
+        .text = arena_strdup(&c->ret->arena, d->text),
         .new_weights = (d->field->flags & (FIELD_MEANING | FIELD_VARIABLES)) != 0,
         .field = d->field,
         .was = d->was,
@@ -37,7 +42,7 @@ static void on_difference(void *ctx, const struct schema_difference *d)
         change.key += strlen(c->prefix) + 1;
     if (change.kind == CHANGE_SETTING && d->value != NULL)
         memcpy(&change.number, d->value, sizeof(change.number));
-    c->fn(c->ctx, &change);
+    add_difference(c->ret, &change);
 }
 
 static int same_agents(const struct run_config *a, const struct run_config *b)
@@ -50,55 +55,57 @@ static int same_agents(const struct run_config *a, const struct run_config *b)
     return 1;
 }
 
-static void compare_sections(struct comparison *c, const char *prefix, size_t agent,
-                             const struct agent_config *was,
-                             const struct agent_config *is)
+static void compare_agent(struct config_diff *ret, const char *prefix, size_t agent,
+                          const struct agent_config *was, const struct agent_config *is)
 {
-    c->prefix = prefix;
-    c->agent = agent;
-    schema_compare(&agent_schema, prefix, was, is, on_difference, c);
+    schema_compare(&agent_schema, prefix, was, is, on_difference,
+                   &(struct comparison){ret, agent, prefix});
 }
 
-/* Compares two configurations. following: compares agents with the values that they
- * would have if they followed the new defaults. */
-static void compare(const struct run_config *was, const struct run_config *is,
-                    int following, config_change_fn fn, void *ctx)
+void run_config_diff(struct config_diff *ret, const struct run_config *was,
+                     const struct run_config *is, int following)
 {
-    struct comparison c = {was, is, is->n_agents, "", fn, ctx};
-
-    schema_compare(&run_schema, "", was, is, on_difference, &c);
-    compare_sections(&c, "defaults", is->n_agents, &was->defaults, &is->defaults);
+    *ret = (struct config_diff){0};
+    schema_compare(&run_schema, "", was, is, on_difference,
+                   &(struct comparison){ret, is->n_agents, ""});
+    compare_agent(ret, "defaults", is->n_agents, &was->defaults, &is->defaults);
     if (!same_agents(was, is)) {
-        fn(ctx, &(struct config_change){.kind = CHANGE_RESTART,
-                                        .agent = is->n_agents,
-                                        .path = "agents",
-                                        .key = "agents",
-                                        .text = "",
-                                        .new_weights = 1});
+        add_difference(ret, &(struct config_change){.kind = CHANGE_RESTART,
+                                                    .agent = is->n_agents,
+                                                    .path = "agents",
+                                                    .key = "agents",
+                                                    .text = "",
+                                                    .new_weights = 1});
         return;
     }
     for (size_t i = 0; i < is->n_agents; i++) {
-        struct agent_config agent = was->agents[i];
+        const struct agent_config *from = &was->agents[i];
         char prefix[AGENT_NAME_MAX + 16];
 
-        if (following)
-            schema_follow(&agent_schema, &was->defaults, &is->defaults, &agent);
+        if (following) {
+            struct agent_config *follower = ARENA_NEW(&ret->arena, struct agent_config);
+
+            *follower = *from;
+            schema_follow(&agent_schema, &was->defaults, &is->defaults, follower);
+            from = follower;
+        }
         (void)snprintf(prefix, sizeof(prefix), "agents.%s", is->agents[i].name);
-        compare_sections(&c, prefix, i, &agent, &is->agents[i]);
+        compare_agent(ret, prefix, i, from, &is->agents[i]);
     }
 }
 
-void run_config_compare(const struct run_config *was, const struct run_config *is,
-                        config_change_fn fn, void *ctx)
+void config_diff_done(struct config_diff *d)
 {
-    compare(was, is, 0, fn, ctx);
+    free(d->list);
+    arena_done(&d->arena);
 }
 
-void run_config_compare_following(const struct run_config *was,
-                                  const struct run_config *is, config_change_fn fn,
-                                  void *ctx)
+const struct config_change *config_diff_find(const struct config_diff *d, unsigned kinds)
 {
-    compare(was, is, 1, fn, ctx);
+    for (size_t i = 0; i < d->n; i++)
+        if (kinds >> d->list[i].kind & 1u)
+            return &d->list[i];
+    return NULL;
 }
 
 static void note_difference(void *ctx, const struct schema_difference *d)
@@ -221,9 +228,8 @@ static const struct field *find_live(const struct run_config *c, const char *pat
 {
     struct schema_place at;
 
-    if (run_config_locate((struct run_config *)(uintptr_t)c, path, &at) == NULL ||
-        *at.rest != '\0' || at.field->change == CHANGE_RESTART ||
-        schema_below(at.field, NULL) != NULL)
+    if (run_config_locate(c, path, &at) == NULL || *at.rest != '\0' ||
+        at.field->change == CHANGE_RESTART || schema_below(at.field, NULL) != NULL)
         return NULL;
     return at.field;
 }
@@ -370,44 +376,15 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
 
 /* ---- differences ---- */
 
-struct listing {
-    struct config_settings *ret;
-    unsigned kinds;
-    const struct run_config *agreed, *is; /* agreed NULL: list all differences */
-};
-
-struct search {
-    const struct config_change *of;
-    int is_default, found;
-};
-
-static void match(void *ctx, const struct config_change *c)
+/* Whether the change was made before: it is no difference from what was agreed. */
+static int is_agreed(const struct config_diff *from_agreed, const struct config_change *c,
+                     size_t n_agents)
 {
-    struct search *s = ctx;
-
-    s->found |= strcmp(c->path, s->of->path) == 0 ||
-                (s->is_default && strcmp(c->key, s->of->key) == 0);
-}
-
-static int is_agreed(const struct listing *l, const struct config_change *c)
-{
-    struct search s = {.of = c, .is_default = c->agent == l->is->n_agents};
-
-    if (l->agreed == NULL)
-        return 0;
-    compare(l->agreed, l->is, 0, match, &s);
-    return !s.found;
-}
-
-static void list_change(void *ctx, const struct config_change *c)
-{
-    struct listing *l = ctx;
-
-    if ((l->kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART || is_agreed(l, c))
-        return;
-    if (c->is == NULL && (c->field->flags & FIELD_SKIP_ZERO) == 0)
-        return; /* the value is absent, because another key is given instead */
-    config_settings_add(l->ret, config_change_setting(c));
+    for (size_t i = 0; i < from_agreed->n; i++)
+        if (strcmp(from_agreed->list[i].path, c->path) == 0 ||
+            (c->agent == n_agents && strcmp(from_agreed->list[i].key, c->key) == 0))
+            return 0;
+    return 1;
 }
 
 struct config_setting config_change_setting(const struct config_change *c)
@@ -425,7 +402,23 @@ void run_config_differences_beyond(struct config_settings *ret,
                                    const struct run_config *agreed,
                                    const struct run_config *is, unsigned kinds)
 {
-    compare(was, is, 1, list_change, &(struct listing){ret, kinds, agreed, is});
+    struct config_diff d, from_agreed = {0};
+
+    run_config_diff(&d, was, is, 1);
+    if (agreed != NULL)
+        run_config_diff(&from_agreed, agreed, is, 0);
+    for (size_t i = 0; i < d.n; i++) {
+        const struct config_change *c = &d.list[i];
+
+        if ((kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART ||
+            (agreed != NULL && is_agreed(&from_agreed, c, is->n_agents)))
+            continue;
+        /* else the value is absent, because another key is given instead */
+        if (c->is != NULL || (c->field->flags & FIELD_SKIP_ZERO) != 0)
+            config_settings_add(ret, config_change_setting(c));
+    }
+    config_diff_done(&from_agreed);
+    config_diff_done(&d);
 }
 
 void run_config_differences(struct config_settings *ret, const struct run_config *was,

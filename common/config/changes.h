@@ -15,6 +15,11 @@
 
 #include <stddef.h>
 
+/* Finds the value of a path. Returns what its tables are of: c, its `defaults` or one of its
+ * agents; NULL: there is no such key. The value may be changed only if c may. */
+void *run_config_locate(const struct run_config *c, const char *path,
+                        struct schema_place *ret);
+
 /* ---- comparing ---- */
 
 /* One value that differs between two configurations. */
@@ -30,19 +35,21 @@ struct config_change {
     const struct field *field; /* NULL: the agents themselves differ */
     const void *was, *is;      /* the values; NULL: absent */
 };
-typedef void (*config_change_fn)(void *ctx, const struct config_change *c);
+struct config_diff {
+    struct config_change *list; /* first those of the run and of `defaults` */
+    size_t n, cap;
+    struct arena arena; /* private */
+};
 
-/* Calls fn for each difference, first those of `defaults`, then those of the agents. The
- * strings passed to fn are valid during the call. If the agents' names differ, that is
- * one difference: CHANGE_RESTART with path "agents". */
-void run_config_compare(const struct run_config *was, const struct run_config *is,
-                        config_change_fn fn, void *ctx);
-
-/* The same, such that applying every "path=text" turns `was` into `is`: leaves out
- * agents' values that follow a changed default, and reports those that do not. */
-void run_config_compare_following(const struct run_config *was,
-                                  const struct run_config *is, config_change_fn fn,
-                                  void *ctx);
+/* Lists the differences, which point into both configurations. If the agents' names differ, that
+ * is one difference: CHANGE_RESTART with path "agents". following: such that applying every
+ * "path=text" turns `was` into `is`: leaves out agents' values that follow a changed default, and
+ * lists those that do not. */
+void run_config_diff(struct config_diff *ret, const struct run_config *was,
+                     const struct run_config *is, int following);
+void config_diff_done(struct config_diff *d);
+/* The first difference of the kinds (bits 1u << kind); NULL: there is none. */
+const struct config_change *config_diff_find(const struct config_diff *d, unsigned kinds);
 
 /* Whether two agents have equal values; names are not compared. */
 int agent_config_is_same(const struct agent_config *a, const struct agent_config *b);

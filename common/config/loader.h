@@ -101,9 +101,6 @@ int loader_plan_steps(const struct loader *l);
 
 /* ---- assign.c ---- */
 
-/* Finds the value of a path. Returns what its tables are of: c, its `defaults` or one of its
- * agents; NULL: there is no such key. */
-void *run_config_locate(struct run_config *c, const char *path, struct schema_place *ret);
 /* Replaces each assignment to a team by one for each member. Returns the new number of
  * assignments. */
 size_t config_expand_teams(const struct run_config *c, const char *const *set, size_t n,

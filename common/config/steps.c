@@ -345,19 +345,10 @@ static void keep_own(const struct planning *p, size_t agent, const struct yaml_n
 
 #define FIXED "cannot change while the run lives, expected one value"
 
-struct fixed {
-    const char *path; /* of the first change that a live run cannot make; NULL: none */
-    char text[PATH_MAX_BYTES];
-};
-
-static void find_fixed(void *ctx, const struct config_change *c)
+/* The first change that a live run cannot make; NULL: none. */
+static const struct config_change *find_fixed(const struct config_diff *d)
 {
-    struct fixed *x = ctx;
-
-    if (x->path != NULL || c->kind == CHANGE_LIVE || c->kind == CHANGE_SETTING)
-        return;
-    (void)snprintf(x->text, sizeof(x->text), "%s", c->path);
-    x->path = x->text;
+    return config_diff_find(d, ~CHANGE_KINDS_LIVE);
 }
 
 /* Returns the first value that is refused even without the others; the last one if there is
@@ -378,22 +369,23 @@ static const struct due *find_wrong(const struct planning *p, struct err *why)
 }
 
 /* Reports the first value whose key cannot change. */
-static int fail_fixed(const struct planning *p, const struct fixed *fixed)
+static int fail_fixed(const struct planning *p, const char *path)
 {
     const struct due *at = &p->due[p->n_due - 1];
 
     for (size_t i = p->n_due; i-- > 0;) {
-        struct fixed own = {0};
         struct run_config next;
+        struct config_diff own;
 
         if (run_config_assign(&next, &p->now, &p->due[i].set, 1, NULL) < 0)
             continue;
-        run_config_compare(&p->now, &next, find_fixed, &own);
-        run_config_done(&next);
-        if (own.path != NULL)
+        run_config_diff(&own, &p->now, &next, 0);
+        if (find_fixed(&own) != NULL)
             at = &p->due[i];
+        config_diff_done(&own);
+        run_config_done(&next);
     }
-    return yaml_fail(at->node, fixed->path, p->l->err, FIXED);
+    return yaml_fail(at->node, path, p->l->err, FIXED);
 }
 
 /* Refuses a length that comes when the run has ended, and one that the run has exceeded by
@@ -416,7 +408,8 @@ static int make_step(const struct planning *p, struct run_config *next)
     const char **set = xcalloc(p->n_due, sizeof(*set));
     const struct due *wrong = &p->due[p->n_due - 1];
     struct yaml_node *agents = yaml_find(p->l->root, "agents");
-    struct fixed fixed = {0};
+    const struct config_change *fixed;
+    struct config_diff diff;
     struct err why = {0};
     int rc;
 
@@ -430,14 +423,16 @@ static int make_step(const struct planning *p, struct run_config *next)
     }
     for (size_t i = 0; i < next->n_agents; i++)
         keep_own(p, i, yaml_find(agents, next->agents[i].name), "", next);
-    run_config_compare(&p->now, next, find_fixed, &fixed);
-    if (fixed.path != NULL)
-        rc = fail_fixed(p, &fixed);
+    run_config_diff(&diff, &p->now, next, 0);
+    fixed = find_fixed(&diff);
+    if (fixed != NULL)
+        rc = fail_fixed(p, fixed->path);
     else if (run_config_check_live(next, &why) < 0)
         rc = yaml_fail(wrong->node, "", p->l->err, "at step %" PRIu64 ": %s", p->at,
                        why.msg);
     for (size_t i = 0; i < p->n_due && rc == 0; i++)
         rc = check_length(p, next, &p->due[i]);
+    config_diff_done(&diff);
     if (rc < 0)
         run_config_done(next);
     return rc;

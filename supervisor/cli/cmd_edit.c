@@ -103,30 +103,27 @@ static int run_editor(const struct edit *e, struct err *err)
     return 0;
 }
 
-/* Appends one difference between the text before and after the edit, as KEY=VALUE. */
-static void collect(void *ctx, const struct config_change *c)
-{
-    struct cli_changes *changes = ctx;
-
-    changes->words =
-        xreallocarray(changes->words, changes->n + 1, sizeof(*changes->words));
-    changes->words[changes->n++] = xasprintf("%s=%s", c->path, c->text);
-}
-
+/* Applies the differences between the text before and after the edit. */
 static int apply(const struct edit *e, struct err *err)
 {
     const struct config_options options = {.env_names = env_agent_names};
     struct cli_changes changes = {0};
+    struct config_diff d;
     struct run_config is;
     int rc = run_config_read(&is, e->file, &options, err);
 
     if (rc < 0)
         return rc;
-    run_config_compare_following(&e->was, &is, collect, &changes);
+    run_config_diff(&d, &e->was, &is, 1);
+    changes.words = xcalloc(d.n + 1, sizeof(*changes.words));
+    for (; changes.n < d.n; changes.n++)
+        changes.words[changes.n] =
+            xasprintf("%s=%s", d.list[changes.n].path, d.list[changes.n].text);
     rc = cli_change_run(e->cli, e->client, e->run, &changes, NULL, err);
     for (size_t i = 0; i < changes.n; i++)
         free(changes.words[i]);
     free(changes.words);
+    config_diff_done(&d);
     run_config_done(&is);
     return rc;
 }

@@ -674,12 +674,6 @@ static int check_trials(struct sweep *w, struct err *err)
     return rc;
 }
 
-static void note_fixed(void *ctx, const struct config_change *c)
-{
-    if (c->kind == CHANGE_RESTART)
-        *(int *)ctx = 1;
-}
-
 /* Checks that `brood set` can change a key to this value: the end of its range, or one of
  * its choices. */
 static int check_live_value(const struct sweep *w, const struct run_config *base,
@@ -695,7 +689,11 @@ static int check_live_value(const struct sweep *w, const struct run_config *base
     if (rc < 0) {
         (void)err_wrap(err, "%s:%d", w->study.file, k->line);
     } else {
-        run_config_compare(base, &c, note_fixed, &is_fixed);
+        struct config_diff d;
+
+        run_config_diff(&d, base, &c, 0);
+        is_fixed = config_diff_find(&d, 1u << CHANGE_RESTART) != NULL;
+        config_diff_done(&d);
         run_config_done(&c);
     }
     if (is_fixed)

@@ -75,9 +75,8 @@ static struct row *row_of(struct table *t, const char *key)
     return row;
 }
 
-static void add(void *ctx, const struct config_change *c)
+static void add(struct table *t, const struct config_change *c)
 {
-    struct table *t = ctx;
     struct row *row = t->n < ROWS_MAX ? row_of(t, c->path) : NULL;
 
     if (row == NULL)
@@ -99,44 +98,26 @@ static void add_run(struct table *t, const struct html_run *r)
     text = bare_file(&r->config);
     if (run_config_parse(bare, text, strlen(text), "the defaults", &options, &t->why) ==
         0) {
+        struct config_diff d;
+
         t->is_known[t->now] = 1;
-        run_config_compare_following(bare, &r->config, add, t);
+        run_config_diff(&d, bare, &r->config, 1);
+        for (size_t i = 0; i < d.n; i++)
+            add(t, &d.list[i]);
+        config_diff_done(&d);
     }
     free(text);
 }
 
 /* ---- values ---- */
 
-/* Finds a key in a configuration. ERR_NOT_FOUND: it has none of that name. */
-static int find(struct run_config *c, const char *path, struct schema_place *ret,
-                const void **ret_root)
-{
-    const char *rest = config_path_within(path, "defaults");
-
-    *ret_root = &c->defaults;
-    if (rest != NULL)
-        return schema_locate(&agent_schema, rest, &c->defaults, ret);
-    for (size_t i = 0; i < c->n_agents; i++) {
-        char prefix[AGENT_NAME_MAX + 16];
-
-        (void)snprintf(prefix, sizeof(prefix), "agents.%s", c->agents[i].name);
-        rest = config_path_within(path, prefix);
-        *ret_root = &c->agents[i];
-        if (rest != NULL)
-            return schema_locate(&agent_schema, rest, &c->agents[i], ret);
-    }
-    *ret_root = c;
-    return schema_locate(&run_schema, path, c, ret);
-}
-
 /* The value of a key in a configuration, "-" if it has none; free(). */
 static char *value_of(const struct run_config *c, const char *path)
 {
     struct schema_place at;
-    const void *root;
+    const void *root = run_config_locate(c, path, &at);
 
-    if (find((struct run_config *)(uintptr_t)c, path, &at, &root) < 0 ||
-        *at.rest != '\0' || schema_below(at.field, root) != NULL ||
+    if (root == NULL || *at.rest != '\0' || schema_below(at.field, root) != NULL ||
         !schema_is_given(at.schema, root, at.section, at.field))
         return xstrdup("-");
     return schema_text_of(at.field, at.value);

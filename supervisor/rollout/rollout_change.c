@@ -156,9 +156,8 @@ static void add(struct settings *s, const struct config_change *c, const char *p
 }
 
 /* An imported graph may have its teacher's settings, which nobody reads. */
-static void collect(void *ctx, const struct config_change *c)
+static void collect(struct settings *s, const struct config_change *c)
 {
-    struct settings *s = ctx;
     struct ramp v;
 
     if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
@@ -223,6 +222,7 @@ int rollout_change(struct rollout *r, const struct run_config *from,
                    const struct run_config *to, struct err *err)
 {
     struct settings s = {.r = r};
+    struct config_diff d;
     int rc;
 
     CHECK(r->fsm.state == ROLLOUT_CHANGE && r->outstanding == 0);
@@ -231,8 +231,11 @@ int rollout_change(struct rollout *r, const struct run_config *from,
     if ((rc = rollout_make_sources(r, err)) < 0 ||
         (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;
+    run_config_diff(&d, from, to, 0);
     for (s.of = AGENTS; s.of <= PS; s.of++)
-        run_config_compare(from, to, collect, &s);
+        for (size_t i = 0; i < d.n; i++)
+            collect(&s, &d.list[i]);
+    config_diff_done(&d);
     rc = send_all(r, &s, err);
     settings_done(&s);
     return rc;

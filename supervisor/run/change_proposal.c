@@ -205,38 +205,36 @@ static int is_cancelled(struct cancellation *x, const char *path, const char *ke
     return is;
 }
 
-static void cancel_waiting(void *ctx, const struct config_change *c)
+/* Finds which of the changes that wait for a respawn are kept. A change of `defaults` is kept as
+ * long as an agent waits for its value. */
+static void cancel_waiting(struct cancellation *x, const struct config_diff *waiting)
 {
-    struct cancellation *x = ctx;
     const struct run_config *config = x->live->config;
-    struct config_setting s;
 
-    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
-        return;
-    s = config_change_setting(c);
-    if (is_cancelled(x, c->path, c->key)) {
-        x->fn(x->ctx, &s, UINT64_MAX, config->agents[c->agent].name);
-        free(s.path);
-    } else {
-        config_settings_add(&x->kept, s);
-    }
-}
+    for (size_t i = 0; i < waiting->n; i++) {
+        const struct config_change *c = &waiting->list[i];
+        struct config_setting s;
 
-/* A change of `defaults` is kept as long as an agent waits for its value. */
-static void keep_defaults(void *ctx, const struct config_change *c)
-{
-    struct cancellation *x = ctx;
-
-    if (c->kind != CHANGE_RESPAWN || c->agent != x->live->wanted->n_agents)
-        return;
-    for (size_t i = 0; i < x->kept.n; i++) {
-        const char *path = x->kept.list[i].path;
-        const size_t n = strlen(path), k = strlen(c->key);
-
-        if (n > k && strcmp(path + n - k, c->key) == 0 && path[n - k - 1] == '.') {
-            config_settings_add(&x->kept, config_change_setting(c));
-            return;
+        if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
+            continue;
+        s = config_change_setting(c);
+        if (is_cancelled(x, c->path, c->key)) {
+            x->fn(x->ctx, &s, UINT64_MAX, config->agents[c->agent].name);
+            free(s.path);
+        } else {
+            config_settings_add(&x->kept, s);
         }
+    }
+    for (size_t i = 0; i < waiting->n; i++) {
+        const struct config_change *c = &waiting->list[i];
+        int is_kept = 0;
+
+        if (c->kind != CHANGE_RESPAWN || c->agent < config->n_agents)
+            continue;
+        for (size_t k = 0; k < x->kept.n; k++)
+            is_kept |= strcmp(key_of(x->kept.list[k].path), c->key) == 0;
+        if (is_kept)
+            config_settings_add(&x->kept, config_change_setting(c));
     }
 }
 
@@ -286,6 +284,7 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
 {
     struct cancellation x = {
         .live = live, .keys = keys, .n = n, .found = found, .fn = fn, .ctx = ctx};
+    struct config_diff waiting;
     struct run_config planned;
     int rc = fold_live(live, &planned, err);
 
@@ -293,8 +292,9 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
         return rc;
     change_plan_copy(&p->plan, live->plan);
     cancel_planned(&x, &p->plan);
-    run_config_compare(&planned, live->wanted, cancel_waiting, &x);
-    run_config_compare(&planned, live->wanted, keep_defaults, &x);
+    run_config_diff(&waiting, &planned, live->wanted, 0);
+    cancel_waiting(&x, &waiting);
+    config_diff_done(&waiting);
     run_config_done(&planned);
     rc = check_length_left(live, p, err);
     if (rc == 0)
@@ -307,31 +307,23 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
 
 /* ---- respawning ---- */
 
-struct waiting {
-    size_t n_agents;
-    struct config_settings *of; /* [n_agents] */
-};
-
-static void collect_waiting(void *ctx, const struct config_change *c)
-{
-    const struct waiting *w = ctx;
-
-    if (c->kind == CHANGE_RESPAWN && c->agent < w->n_agents)
-        config_settings_add(&w->of[c->agent], config_change_setting(c));
-}
-
 int proposal_waits(const struct live_config *live, struct config_settings **ret,
                    struct err *err)
 {
-    struct waiting w = {.n_agents = live->config->n_agents};
     struct run_config planned;
+    struct config_diff d;
     int rc = fold_live(live, &planned, err);
 
     *ret = NULL;
     if (rc < 0)
         return rc;
-    *ret = w.of = xcalloc(w.n_agents, sizeof(*w.of));
-    run_config_compare(&planned, live->wanted, collect_waiting, &w);
+    *ret = xcalloc(live->config->n_agents, sizeof(**ret));
+    run_config_diff(&d, &planned, live->wanted, 0);
+    for (size_t i = 0; i < d.n; i++)
+        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < live->config->n_agents)
+            config_settings_add(&(*ret)[d.list[i].agent],
+                                config_change_setting(&d.list[i]));
+    config_diff_done(&d);
     run_config_done(&planned);
     return 0;
 }

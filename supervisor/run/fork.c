@@ -118,11 +118,6 @@ static int open_log(struct fork *f, struct err *err)
                                     s->data, s->len, err);
 }
 
-static void note_difference(void *ctx, const struct config_change *c)
-{
-    *(int *)ctx = 1;
-}
-
 /* Reads config.yaml. *ret_differs: whether it differs from what *now had. */
 static int read_now(struct fork *f, struct run_config *now, int *ret_differs,
                     struct err *err)
@@ -132,8 +127,13 @@ static int read_now(struct fork *f, struct run_config *now, int *ret_differs,
     int rc = run_config_read(now, path_in(f, "config.yaml"), &options, err);
 
     *ret_differs = was.agents == NULL;
-    if (rc == 0 && was.agents != NULL)
-        run_config_compare(&was, now, note_difference, ret_differs);
+    if (rc == 0 && was.agents != NULL) {
+        struct config_diff d;
+
+        run_config_diff(&d, &was, now, 0);
+        *ret_differs = d.n > 0;
+        config_diff_done(&d);
+    }
     run_config_done(&was);
     return rc;
 }

@@ -9,50 +9,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct kind_check {
-    const char *run;
-    const char *when;
-    struct err *err;
-    int rc;
-};
-
 /* The message names the command that begins a new run with the value, and with this run's
  * weights if they fit. */
-static int refuse(const struct kind_check *v, const struct config_change *c)
+static int refuse(const struct config_change *c, const char *of, const char *when,
+                  struct err *err)
 {
-    char *run = shell_word(v->run), *set = xasprintf("%s=%s", c->path, c->text);
+    char *run = shell_word(of), *set = xasprintf("%s=%s", c->path, c->text);
     char *word = shell_word(set);
     int rc;
 
     if (*c->text == '\0') /* removed, or more than one value */
-        rc = err_set(v->err, ERR_CONFIG,
+        rc = err_set(err, ERR_CONFIG,
                      "%s cannot change %s; `brood run` with an edited copy of "
                      "%s/config.yaml begins a new one",
-                     c->path, v->when, v->run);
+                     c->path, when, of);
     else if (c->new_weights)
-        rc = err_set(v->err, ERR_CONFIG,
+        rc = err_set(err, ERR_CONFIG,
                      "%s cannot change %s; `brood run %s/config.yaml --set %s` begins a "
                      "new one, with new weights",
-                     c->path, v->when, run, word);
+                     c->path, when, run, word);
     else
         rc =
-            err_set(v->err, ERR_CONFIG,
+            err_set(err, ERR_CONFIG,
                     "%s cannot change %s; `brood run %s/config.yaml --init-from %s --set "
                     "%s` begins a new one with its weights",
-                    c->path, v->when, run, run, word);
+                    c->path, when, run, run, word);
     free(word);
     free(set);
     free(run);
     return rc;
-}
-
-/* Refuses the first change that a live run cannot make. */
-static void check_kind(void *ctx, const struct config_change *c)
-{
-    struct kind_check *v = ctx;
-
-    if (v->rc == 0 && c->kind == CHANGE_RESTART)
-        v->rc = refuse(v, c);
 }
 
 /* Whether the agent has a variable of one element for each row of an update: it keeps what it
@@ -106,10 +91,14 @@ int live_changes_check_rows(const struct run_config *was, const struct run_confi
 int live_changes_check(const struct run_config *was, const struct run_config *is,
                        const char *run, const char *when, struct err *err)
 {
-    struct kind_check v = {run, when, err, 0};
+    const struct config_change *c;
+    struct config_diff d;
+    int rc;
 
-    run_config_compare(was, is, check_kind, &v);
-    if (v.rc == 0)
-        v.rc = live_changes_check_rows(was, is, when, err);
-    return v.rc;
+    run_config_diff(&d, was, is, 0);
+    c = config_diff_find(&d, 1u << CHANGE_RESTART);
+    rc = c != NULL ? refuse(c, run, when, err)
+                   : live_changes_check_rows(was, is, when, err);
+    config_diff_done(&d);
+    return rc;
 }

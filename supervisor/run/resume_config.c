@@ -90,23 +90,19 @@ static void take_outputs(struct run_config *c, const struct run_config *from)
     cluster_config_take(c, from);
 }
 
-/* Sets ERR_CONFIG at the first difference. */
-static void name_difference(void *ctx, const struct config_change *c)
+static int fail_difference(const struct config_change *c, struct err *err)
 {
     const char *dot = strrchr(c->path, '.'), *key = dot != NULL ? dot + 1 : c->path;
-    struct err *err = ctx;
-    char *was;
+    char *was = c->was != NULL && schema_below(c->field, NULL) == NULL
+                    ? schema_text_of(c->field, c->was)
+                    : xstrdup("");
 
-    if (err->code != 0)
-        return;
-    was = c->was != NULL && schema_below(c->field, NULL) == NULL
-              ? schema_text_of(c->field, c->was)
-              : xstrdup("");
     (void)err_set(err, ERR_CONFIG,
                   "the configuration had '%s: %.200s', now it has '%s: %.200s' (--anyway "
                   "continues)",
                   key, was, key, c->text);
     free(was);
+    return ERR_CONFIG;
 }
 
 /* Checks that `saved` with the plan applied equals `wanted`, except for what has no effect on
@@ -114,7 +110,7 @@ static void name_difference(void *ctx, const struct config_change *c)
 static int expect(const struct change_plan *plan, const struct run_config *saved,
                   const struct run_config *wanted, struct err *err)
 {
-    struct err difference = {0};
+    struct config_diff d;
     struct run_config c;
     int rc = change_plan_fold(plan, UINT64_MAX, saved, &c, err);
 
@@ -123,9 +119,12 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
     run_length_set(&c, run_length_of(wanted));
     take_outputs(&c, wanted);
     run_config_take(&c, wanted, 1u << CHANGE_RESPAWN);
-    run_config_compare(&c, wanted, name_difference, &difference);
+    run_config_diff(&d, &c, wanted, 0);
+    if (d.n > 0)
+        rc = fail_difference(&d.list[0], err);
+    config_diff_done(&d);
     run_config_done(&c);
-    return difference.code != 0 ? err_set(err, difference.code, "%s", difference.msg) : 0;
+    return rc;
 }
 
 /* Whether `wanted` has the length that the plan gives. */

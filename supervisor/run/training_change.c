@@ -291,16 +291,22 @@ struct renewal {
 
 /* The central process has the settings of one agent. (A group that shares parameters with a ps
  * has one value for all, which `defaults` changes in a new run only.) */
-static void collect_renewed(void *ctx, const struct config_change *c)
+static void find_renewed(const struct renewal *r, const struct run_config *next)
 {
-    struct renewal *r = ctx;
     const struct run_config *config = r->t->config;
+    struct config_diff d;
 
-    if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
-        return;
-    r->agents[c->agent] = 1;
-    if (c->agent == rollout_central_settings(config))
-        r->agents[config->n_agents] = 1;
+    run_config_diff(&d, config, next, 0);
+    for (size_t i = 0; i < d.n; i++) {
+        const size_t agent = d.list[i].agent;
+
+        if (d.list[i].kind != CHANGE_RESPAWN || agent >= config->n_agents)
+            continue;
+        r->agents[agent] = 1;
+        if (agent == rollout_central_settings(config))
+            r->agents[config->n_agents] = 1;
+    }
+    config_diff_done(&d);
 }
 
 /* Takes a snapshot of each replaced agent's present block, so that no request from before
@@ -439,7 +445,7 @@ static int make_changes(struct training *t, struct err *err)
     int rc = change_plan_fold(&t->plan, training_steps(t), t->config, next, err);
 
     if (rc == 0) {
-        run_config_compare(t->config, next, collect_renewed, &r);
+        find_renewed(&r, next);
         rc = hold_blocks(&r);
     }
     if (rc == 0) {

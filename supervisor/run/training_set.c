@@ -22,14 +22,6 @@ struct tried {
     uint8_t *agents; /* 1 for each agent whose process would be replaced */
 };
 
-static void collect_tried(void *ctx, const struct config_change *c)
-{
-    struct tried *x = ctx;
-
-    if (c->kind == CHANGE_RESPAWN && c->agent < x->wanted->n_agents)
-        x->agents[c->agent] = 1;
-}
-
 static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     const struct tried *x = ctx;
@@ -45,10 +37,14 @@ static int try_processes(struct training *t, const struct run_config *wanted,
                          struct err *err)
 {
     struct tried x = {t, wanted, 0, xcalloc(wanted->n_agents, 1)};
+    struct config_diff d;
     int rc = 0;
 
-    if (t->rollout != NULL && t->config->n_agents == wanted->n_agents)
-        run_config_compare(&t->wanted, wanted, collect_tried, &x);
+    run_config_diff(&d, &t->wanted, wanted, 0);
+    for (size_t i = 0; i < d.n && t->rollout != NULL; i++)
+        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < wanted->n_agents)
+            x.agents[d.list[i].agent] = 1;
+    config_diff_done(&d);
     for (; x.agent < wanted->n_agents && rc == 0; x.agent++) {
         struct agent_spec spec = t->specs.spec[x.agent];
 
@@ -61,38 +57,41 @@ static int try_processes(struct training *t, const struct run_config *wanted,
     return rc;
 }
 
-struct group_check {
-    const struct training *t;
-    struct err *err;
-    int rc;
-};
-
 /* A process of the group that is started with another setting would no longer fit the
  * others. */
-static void refuse_in_group(void *ctx, const struct config_change *c)
+static int check_groups(const struct training *t, const struct run_config *wanted,
+                        struct err *err)
 {
-    struct group_check *x = ctx;
-    const struct sharing *s = &x->t->specs.sharing;
+    const struct sharing *s = &t->specs.sharing;
+    struct config_diff d;
+    int rc = 0;
 
-    if (x->rc == 0 && c->kind == CHANGE_RESPAWN && c->agent < x->t->config->n_agents &&
-        s->group_of[c->agent] != SHARING_NONE)
-        x->rc = err_set(x->err, ERR_CONFIG,
-                        "%s cannot change while the run lives: its agent shares "
-                        "parameters through %s, and one process of a group cannot be "
-                        "replaced by a different one",
-                        c->path, s->groups[s->group_of[c->agent]].ps);
+    run_config_diff(&d, &t->wanted, wanted, 0);
+    for (size_t i = 0; i < d.n && rc == 0; i++) {
+        const struct config_change *c = &d.list[i];
+
+        if (c->kind == CHANGE_RESPAWN && c->agent < t->config->n_agents &&
+            s->group_of[c->agent] != SHARING_NONE)
+            rc = err_set(err, ERR_CONFIG,
+                         "%s cannot change while the run lives: its agent shares "
+                         "parameters through %s, and one process of a group cannot be "
+                         "replaced by a different one",
+                         c->path, s->groups[s->group_of[c->agent]].ps);
+    }
+    config_diff_done(&d);
+    return rc;
 }
 
 /* Agents that share parameters have the same settings, before and after. */
 static int check_sharing(const struct training *t, const struct run_config *wanted,
                          struct err *err)
 {
-    struct group_check x = {.t = t, .err = err};
+    int rc;
 
     if (wanted->n_agents != t->config->n_agents)
         return 0;
-    run_config_compare(&t->wanted, wanted, refuse_in_group, &x);
-    return x.rc < 0 ? x.rc : sharing_check(wanted, vec_env_spec(t->env), err);
+    rc = check_groups(t, wanted, err);
+    return rc < 0 ? rc : sharing_check(wanted, vec_env_spec(t->env), err);
 }
 
 /* Refuses a memory limit below the current use: the process would only be killed. */

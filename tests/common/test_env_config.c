@@ -145,10 +145,13 @@ START_TEST(hooks_are_written_only_if_they_are_given)
 }
 END_TEST
 
-static void expect_restart(void *ctx, const struct config_change *c)
+static void assert_one_restart(const struct run_config *was, const struct run_config *is)
 {
-    ck_assert_int_eq(c->kind, CHANGE_RESTART);
-    ++*(int *)ctx;
+    struct config_diff d;
+
+    run_config_diff(&d, was, is, 0);
+    ck_assert(d.n == 1 && d.list[0].kind == CHANGE_RESTART);
+    config_diff_done(&d);
 }
 
 START_TEST(hooks_of_a_live_run_cannot_be_set)
@@ -156,14 +159,11 @@ START_TEST(hooks_of_a_live_run_cannot_be_set)
     static const char *const set[] = {"on.give_up=[sh]"};
     struct run_config a = parse("env: {id: simple}\n"), b;
     struct run_config c = parse("env: {id: simple}\non: {give_up: [a]}\n"), d;
-    int n = 0;
 
     ck_assert_int_eq(run_config_assign(&b, &a, set, 1, &err), 0);
-    run_config_compare(&a, &b, expect_restart, &n);
-    ck_assert_int_eq(n, 1);
+    assert_one_restart(&a, &b);
     ck_assert_int_eq(run_config_assign(&d, &c, set, 1, &err), 0);
-    run_config_compare(&c, &d, expect_restart, &n);
-    ck_assert_int_eq(n, 2);
+    assert_one_restart(&c, &d);
     run_config_done(&a);
     run_config_done(&b);
     run_config_done(&c);
@@ -233,23 +233,21 @@ START_TEST(a_process_that_is_killed_is_no_mistake)
 }
 END_TEST
 
-static void note_kind(void *ctx, const struct config_change *c)
-{
-    ck_assert_int_eq(c->kind, strcmp(c->path, "env.processes") == 0 ? CHANGE_RESTART
-                                                                    : CHANGE_LIVE);
-    ++*(int *)ctx;
-}
-
 START_TEST(what_concerns_its_processes_is_live)
 {
     static const char *const set[] = {"env.respond_within=3s", "env.memory_limit=1G",
                                       "env.restart.max_restarts=7", "env.processes=3"};
     struct run_config a = parse("env: {command: [a]}\n"), b;
-    int n = 0;
+    struct config_diff d;
 
     ck_assert_int_eq(run_config_assign(&b, &a, set, 4, &err), 0);
-    run_config_compare(&a, &b, note_kind, &n);
-    ck_assert_int_eq(n, 4);
+    run_config_diff(&d, &a, &b, 0);
+    ck_assert_uint_eq(d.n, 4);
+    for (size_t i = 0; i < d.n; i++)
+        ck_assert_int_eq(d.list[i].kind, strcmp(d.list[i].path, "env.processes") == 0
+                                             ? CHANGE_RESTART
+                                             : CHANGE_LIVE);
+    config_diff_done(&d);
     run_config_done(&a);
     run_config_done(&b);
 }
