@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,31 +66,74 @@ static const struct command *const commands[] = {
 };
 
 enum { PATIENCE_MS = 3000 }; /* for the runs of other users (patience.h) */
-enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), OPTION_BYTES = 64 };
-
-/* Above all letters. OPT_OWN + i: the command's own option i. */
-enum { OPT_HELP = 0x1000, OPT_JSON, OPT_RUNS_DIR, OPT_QUIET, OPT_VERBOSE, OPT_OWN };
-
-static const struct option shared_options[] = {
-    {"help", no_argument, NULL, OPT_HELP},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"runs-dir", required_argument, NULL, OPT_RUNS_DIR},
-    {"quiet", no_argument, NULL, OPT_QUIET},
-    {"verbose", no_argument, NULL, OPT_VERBOSE},
-    {0},
+enum {
+    N_COMMANDS = sizeof(commands) / sizeof(commands[0]),
+    MAX_OPTIONS = 32, /* of a command, with the shared ones */
+    OPTION_BYTES = 64,
+    HELP_AT = 19, /* column of what an option is for */
+    OPTIONS =
+        0x1000, /* above all letters: getopt's number of an option is that + its index */
 };
 
-static const char shared_help[] =
-    "  --json           print JSON, one object per line\n"
-    "  --runs-dir DIR   where runs are kept (default: $BROOD_RUNS_DIR or runs/)\n"
-    "  -q, --quiet      print errors only\n"
-    "  -v, --verbose    log states, snapshots and replays; -vv: every message\n"
-    "  --help           print this text\n";
+static int take_runs_dir(const struct cli *cli, const char *text, void *member)
+{
+    const char **runs_dir = member;
+
+    *runs_dir = text;
+    return *text == '\0' ? cli_usage(cli, "--runs-dir: expected a folder's path") : 0;
+}
+
+static int take_quiet(const struct cli *cli, const char *text, void *member)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    return 0;
+}
+
+static int take_verbose(const struct cli *cli, const char *text, void *member)
+{
+    log_set_level(cli->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE);
+    (void)setenv(LOG_LEVEL_VARIABLE, cli->verbose ? "debug" : "verbose", 1);
+    return 0;
+}
+
+const struct cli_option cli_shared_options[] = {
+    {"json", NULL, "print JSON, one object per line", CLI_FLAG(struct cli, json)},
+    {"runs-dir", "DIR", "where runs are kept (default: $BROOD_RUNS_DIR or runs/)",
+     CLI_TAKE_TO(take_runs_dir, struct cli, runs_dir)},
+    {"quiet", NULL, "print errors only", CLI_FLAG(struct cli, quiet), .take = take_quiet,
+     .letter = 'q'},
+    {"verbose", NULL, "log states, snapshots and replays; -vv: every message",
+     CLI_FLAG(struct cli, verbose), .take = take_verbose, .letter = 'v'},
+    {"help", NULL, "print this text", CLI_FLAG(struct cli, help)},
+    {0}};
+
+enum { N_SHARED = sizeof(cli_shared_options) / sizeof(cli_shared_options[0]) - 1 };
+
+static void print_options(const struct cli_option *o)
+{
+    for (; o != NULL && o->name != NULL; o++) {
+        int at = o->letter != 0 ? printf("  -%c, ", o->letter) : printf("  ");
+
+        at += printf("--%s", o->name);
+        if (o->value != NULL)
+            at += printf(" %s", o->value);
+        if (*o->help != '\n')
+            (void)printf("%*s", at < HELP_AT ? HELP_AT - at : 2, "");
+        for (const char *p = o->help; *p != '\0'; p++) {
+            (void)putchar(*p);
+            if (*p == '\n')
+                (void)printf("%*s", HELP_AT, "");
+        }
+        (void)putchar('\n');
+    }
+}
 
 static void print_help(const struct command *c)
 {
-    (void)printf("usage: brood %s %s\n\n%s.\n\n%s%s", c->name, c->arguments, c->summary,
-                 shared_help, c->help);
+    (void)printf("usage: brood %s %s\n\n%s.\n\n", c->name, c->arguments, c->summary);
+    print_options(cli_shared_options);
+    print_options(c->options);
+    (void)fputs(c->help, stdout);
     if (c->more_help != NULL)
         c->more_help(stdout);
 }
@@ -168,21 +212,21 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     return CLI_USAGE;
 }
 
+/* all: the command's own options and the shared ones. */
 static int fail_option(const struct cli *cli, const char *word, int is_without_value,
-                       const struct option *all)
+                       const struct cli_option *const *all, size_t n)
 {
     const size_t len = strcspn(word, "=");
-    const char *names[CLI_MAX_OPTIONS];
-    char shown[CLI_MAX_OPTIONS][OPTION_BYTES], given[OPTION_BYTES];
+    const char *names[MAX_OPTIONS];
+    char shown[MAX_OPTIONS][OPTION_BYTES], given[OPTION_BYTES];
     struct err err = {0};
-    size_t n = 0;
 
     (void)err_set(&err, ERR_ARG, "%s %.100s",
                   is_without_value ? "a value is missing after" : "there is no option",
                   word);
-    for (; all[n].name != NULL; n++) {
-        (void)snprintf(shown[n], sizeof(shown[n]), "--%s", all[n].name);
-        names[n] = shown[n];
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(shown[i], sizeof(shown[i]), "--%s", all[i]->name);
+        names[i] = shown[i];
     }
     (void)snprintf(given, sizeof(given), "%.*s", (int)(len < 60 ? len : 60), word);
     if (!is_without_value && strncmp(word, "--", 2) == 0)
@@ -269,127 +313,101 @@ int cli_integer(const struct cli *cli, const char *option, const char *text,
     return 0;
 }
 
-/* Lists the command's own options and those of every command, and their letters. */
-static void list_options(const struct cli_option *own, struct option *ret,
-                         char letters[CLI_MAX_OPTIONS])
+/* Stores the option's value (optarg) in its member of `values`. Returns 0 or an exit code. */
+static int store(const struct cli *cli, const struct cli_option *o, void *values)
+{
+    void *member = (char *)values + o->at;
+    struct cli_texts *texts = member;
+    char name[OPTION_BYTES];
+    int code = o->take != NULL ? o->take(cli, optarg, member) : 0;
+
+    if (o->kind == CLI_IS_FLAG)
+        *(int *)member = 1;
+    else if (o->kind == CLI_IS_TEXT)
+        *(const char **)member = optarg;
+    else if (o->kind == CLI_IS_TEXTS)
+        texts->text[texts->n++] = optarg;
+    else if (o->kind == CLI_IS_NUMBER) {
+        (void)snprintf(name, sizeof(name), "--%s", o->name);
+        code = cli_integer(cli, name, optarg, o->min, o->max, member);
+    }
+    return code;
+}
+
+/* Makes getopt's tables. Returns the number of options. */
+static size_t list_options(const struct command *c,
+                           const struct cli_option *all[MAX_OPTIONS],
+                           struct option ret[MAX_OPTIONS], char letters[MAX_OPTIONS])
 {
     size_t n = 0;
 
-    for (; own != NULL && own[n].name != NULL; n++) {
-        CHECK(n + sizeof(shared_options) / sizeof(shared_options[0]) < CLI_MAX_OPTIONS);
-        ret[n] = (struct option){own[n].name,
-                                 own[n].flag != NULL ? no_argument : required_argument,
-                                 NULL, OPT_OWN + (int)n};
-        if (own[n].letter != 0)
-            strncat(letters, &own[n].letter, 1);
+    for (const struct cli_option *o = c->options; o != NULL && o->name != NULL; o++)
+        all[n++] = o;
+    for (const struct cli_option *o = cli_shared_options; o->name != NULL; o++)
+        all[n++] = o;
+    CHECK(n < MAX_OPTIONS);
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = (struct option){
+            all[i]->name, all[i]->kind == CLI_IS_FLAG ? no_argument : required_argument,
+            NULL, OPTIONS + (int)i};
+        strncat(letters, &all[i]->letter, 1);
     }
-    memcpy(ret + n, shared_options, sizeof(shared_options));
+    ret[n] = (struct option){0};
+    return n;
 }
 
-/* Returns 0 or an exit code. */
-static int store(const struct cli *cli, const struct cli_option *o)
+/* Stores the options' values; arguments are left from optind on. Returns 1 to continue; otherwise
+ * the command is over with *ret_exit: after --help, or after wrong usage was reported. */
+static int parse(struct cli *cli, int argc, char **argv, void *values, int *ret_exit)
 {
-    char name[OPTION_BYTES];
-
-    if (o->flag != NULL)
-        *o->flag = 1;
-    if (o->text != NULL)
-        *o->text = optarg;
-    if (o->texts != NULL)
-        o->texts->text[o->texts->n++] = optarg;
-    if (o->number != NULL) {
-        (void)snprintf(name, sizeof(name), "--%s", o->name);
-        return cli_integer(cli, name, optarg, o->min, o->max, o->number);
-    }
-    return o->take != NULL ? o->take(cli, optarg, o->to) : 0;
-}
-
-/* Handles an option that all commands share; returns whether it was one. */
-static int take_shared(struct cli *cli, int c)
-{
-    switch (c) {
-    case OPT_JSON:
-        cli->json = 1;
-        return 1;
-    case OPT_RUNS_DIR:
-        cli->runs_dir = optarg;
-        return 1;
-    case OPT_QUIET:
-    case 'q':
-        cli->quiet = 1;
-        log_set_level(LOG_LEVEL_ERROR);
-        return 1;
-    case OPT_VERBOSE:
-    case 'v':
-        log_set_level(cli->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_VERBOSE);
-        (void)setenv(LOG_LEVEL_VARIABLE, cli->verbose ? "debug" : "verbose", 1);
-        cli->verbose = 1;
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own,
-              int *ret_exit)
-{
-    struct option all[CLI_MAX_OPTIONS];
-    char letters[CLI_MAX_OPTIONS] = ":qv", letter[3];
+    const struct cli_option *own[MAX_OPTIONS];
+    struct option all[MAX_OPTIONS];
+    char letters[MAX_OPTIONS] = ":", letter[3];
+    const size_t n = list_options(cli->command, own, all, letters);
     int c;
 
-    *ret_exit = CLI_DONE;
-    list_options(own, all, letters);
-    if (cli->ret_options != NULL) {
-        memcpy(cli->ret_options, all, sizeof(all));
-        return 0;
-    }
-    for (int i = 0; own != NULL && own[i].name != NULL; i++)
-        if (own[i].texts != NULL) /* each takes an argument, and argv[0] is none */
-            own[i].texts->text = ARENA_ARRAY(&cli->arena, const char *, argc + 1);
+    for (size_t i = 0; i < n; i++)
+        if (own[i]->kind ==
+            CLI_IS_TEXTS) /* each takes an argument, and argv[0] is none */
+            ((struct cli_texts *)((char *)values + own[i]->at))->text =
+                ARENA_ARRAY(&cli->arena, const char *, argc + 1);
     opterr = 0;
+    optind = 0; /* makes glibc's getopt restart */
     while ((c = getopt_long(argc, argv, letters, all, NULL)) != -1) {
+        size_t i = 0;
+
         if (c == '?' || c == ':') {
-            *ret_exit = fail_option(cli, refused_word(argc, argv, letter), c == ':', all);
+            *ret_exit =
+                fail_option(cli, refused_word(argc, argv, letter), c == ':', own, n);
             return 0;
         }
-        if (c == OPT_HELP) {
+        while (c != OPTIONS + (int)i && c != own[i]->letter)
+            i++;
+        *ret_exit = store(cli, own[i], i < n - N_SHARED ? values : cli);
+        if (cli->help)
             print_help(cli->command);
-            return 0;
-        }
-        if (c == OPT_RUNS_DIR && *optarg == '\0') {
-            *ret_exit = cli_usage(cli, "--runs-dir: expected a folder's path");
-            return 0;
-        }
-        if (take_shared(cli, c))
-            continue;
-        for (int i = 0; own[i].name != NULL; i++)
-            if (c == OPT_OWN + i || c == own[i].letter)
-                *ret_exit = store(cli, &own[i]);
-        if (*ret_exit != CLI_DONE)
+        if (*ret_exit != CLI_DONE || cli->help)
             return 0;
     }
-    return 1;
+    if (cli->command->one != NULL && argc - optind > 1)
+        *ret_exit =
+            cli_usage(cli, "expected one %s, got %d", cli->command->one, argc - optind);
+    return *ret_exit == CLI_DONE;
 }
 
-int cli_one_argument(const struct cli *cli, int argc, char **argv, const char *what,
-                     const char **ret)
+/* argv: the command's name and what follows it. */
+static int run(struct cli *cli, int argc, char **argv)
 {
-    if (argc - optind > 1)
-        return cli_usage(cli, "expected one %s, got %d", what, argc - optind);
-    *ret = optind < argc ? argv[optind] : NULL;
-    return 0;
-}
+    const struct command *c = cli->command;
+    void *values = arena_alloc(&cli->arena, c->size);
+    int code = CLI_DONE;
 
-/* Lists a command's options, which are local to its file: runs the command up to its
- * first cli_parse, which copies them and stops it. */
-void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS])
-{
-    struct cli cli = {.command = c, .keeper = KEEPER_LINK_NONE, .ret_options = ret};
-    char name[] = "";
-    char *argv[] = {name, NULL};
-
-    memset(ret, 0, CLI_MAX_OPTIONS * sizeof(*ret));
-    (void)c->run(&cli, 1, argv);
+    if (c->size > 0)
+        memcpy(values, c->defaults, c->size);
+    if (parse(cli, argc, argv, values, &code))
+        code = c->run(cli, values, argc - optind, argv + optind);
+    arena_done(&cli->arena);
+    return code;
 }
 
 const struct command *cli_command_at(size_t i)
@@ -461,7 +479,6 @@ int cli_main(int argc, char **argv)
                       .argv = argv,
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
-    int code;
 
     open_missing_streams();
     /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
@@ -482,8 +499,5 @@ int cli_main(int argc, char **argv)
     cli.command = cli_command_find(argv[1]);
     if (cli.command == NULL)
         return fail_command(&cli, argv[1]);
-    optind = 0; /* makes glibc's getopt restart; argv[0] is now the command's name */
-    code = cli.command->run(&cli, argc - 1, argv + 1);
-    arena_done(&cli.arena);
-    return end_results(&cli, code);
+    return end_results(&cli, run(&cli, argc - 1, argv + 1));
 }

@@ -1,8 +1,9 @@
 /* cli.h - the command line: one file and one table row per command.
  *
- * A command parses its own options with cli_parse, which also takes those that every
- * command shares (--help, --json, --runs-dir, --quiet, --verbose), does its work, and
- * returns an exit code. Results go to stdout, progress and errors to stderr.
+ * A row says which options a command takes, what each is for, and where its value is stored:
+ * the parser, `--help`, the manual pages and completion read them there. A command gets the
+ * values and its arguments, does its work, and returns an exit code. Results go to stdout,
+ * progress and errors to stderr.
  */
 #ifndef SUPERVISOR_CLI_CLI_H
 #define SUPERVISOR_CLI_CLI_H
@@ -13,7 +14,7 @@
 #include "supervisor/proc/keeper.h"
 #include "supervisor/run/policy_source.h"
 
-#include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 
 enum cli_exit {
@@ -30,24 +31,70 @@ struct cli {
     int json;
     int quiet;
     int verbose;
+    int help;
     int argc; /* the whole command line, for provenance */
     char **argv;
-    struct keeper_link keeper;  /* set if the command runs below a keeper (keep.h) */
-    int is_detached;            /* the terminal is released after the first round */
-    unsigned place;             /* index of the current run among those of `--seeds` */
-    struct option *ret_options; /* cli_parse lists them there (cli_options_of) */
-    struct arena arena;         /* lists of texts; freed when the command is over */
+    struct keeper_link keeper; /* set if the command runs below a keeper (keep.h) */
+    int is_detached;           /* the terminal is released after the first round */
+    unsigned place;            /* index of the current run among those of `--seeds` */
+    struct arena arena;        /* of the values; freed when the command is over */
 };
+
+/* The values of an option that may be given several times, in their order. */
+struct cli_texts {
+    const char **text; /* room for one that the command adds */
+    size_t n;
+};
+
+/* An option. Of one that is given twice, the last value counts; CLI_TEXTS has all. */
+struct cli_option {
+    const char *name; /* without "--" */
+    const char
+        *value; /* what is given with it, for people and completion, as "RUN[@STEP]" */
+    const char *help; /* lines; an empty first one: they begin below the option */
+    enum { CLI_IS_FLAG, CLI_IS_TEXT, CLI_IS_TEXTS, CLI_IS_NUMBER, CLI_IS_TAKEN } kind;
+    size_t at;          /* offset of its member in the command's values */
+    long long min, max; /* of a number */
+    /* Stores the value in the member. Returns 0, or CLI_USAGE after reporting the error. */
+    int (*take)(const struct cli *cli, const char *text, void *member);
+    char letter; /* its short form; 0: none */
+};
+
+/* The rows' kinds, each with the member of `type` that has the value: int, which becomes 1, const
+ * char *, struct cli_texts, or a long long from low to high. CLI_TAKE: all of the values. */
+#define CLI_MEMBER(type, member, of)                                                     \
+    .at = offsetof(type, member) + 0 * sizeof(char[_Generic(((type *)0)->member, of : 1)])
+#define CLI_FLAG(type, member) .kind = CLI_IS_FLAG, CLI_MEMBER(type, member, int)
+#define CLI_TEXT(type, member) .kind = CLI_IS_TEXT, CLI_MEMBER(type, member, const char *)
+#define CLI_TEXTS(type, member)                                                          \
+    .kind = CLI_IS_TEXTS, CLI_MEMBER(type, member, struct cli_texts)
+#define CLI_NUMBER(type, member, low, high)                                              \
+    .kind = CLI_IS_NUMBER, CLI_MEMBER(type, member, long long), .min = (low),            \
+    .max = (high)
+#define CLI_TAKE(function) .kind = CLI_IS_TAKEN, .take = (function)
+#define CLI_TAKE_TO(function, type, member)                                              \
+    CLI_TAKE(function), .at = offsetof(type, member)
+
+/* Which runs an argument RUN may name: completion offers no others. */
+enum cli_runs { CLI_ANY, CLI_LIVE, CLI_OVER };
 
 struct command {
     const char *name;
-    const char *arguments;      /* "CONFIG [options]" */
-    const char *summary;        /* one line for `brood --help` */
-    const char *help;           /* the command's own options, then an example */
+    const char *arguments; /* "CONFIG [options]" */
+    const char *one;     /* it takes at most one argument: "run"; NULL: it looks itself */
+    const char *summary; /* one line for `brood --help` */
+    const struct cli_option *options; /* the last one has no name; NULL: it has none */
+    const void *defaults;             /* of its values */
+    size_t size;
+    const char *help;           /* what follows the options, then an example */
     void (*more_help)(FILE *f); /* prints what follows `help`; may be NULL */
-    int (*run)(struct cli *cli, int argc,
-               char **argv); /* argv[0] is the command's name */
+    enum cli_runs takes;
+    /* values: a copy of `defaults` with what was given; argv: the arguments, and NULL. */
+    int (*run)(struct cli *cli, void *values, int argc, char **argv);
 };
+
+/* For the row of a command with options: the type of its values, and their defaults. */
+#define CLI_INTO(type, ...) .defaults = &(const type){__VA_ARGS__}, .size = sizeof(type)
 
 extern const struct command cmd_agent_check;
 extern const struct command cmd_algorithms;
@@ -88,39 +135,8 @@ extern const struct command cmd_version;
 extern const struct command cmd_wait;
 extern const struct command cmd_web;
 
-/* The values of an option that may be given several times, in their order. */
-struct cli_texts {
-    const char **text; /* room for one that the command adds; NULL before cli_parse */
-    size_t n;
-};
-
-/* An option of a command: one of `flag`, `text`, `texts`, `number` and `take` says what becomes
- * of it. A table of them ends with a row without a name. */
-struct cli_option {
-    const char *name; /* without "--" */
-    char letter;      /* its short form; 0: none */
-    int *flag;        /* becomes 1; only such an option has no value */
-    const char **text;
-    struct cli_texts *texts;
-    long long *number, min, max; /* a whole number from min to max */
-    /* Returns 0, or CLI_USAGE after reporting the error. */
-    int (*take)(const struct cli *cli, const char *text, void *to);
-    void *to;
-};
-
-/* Stores the values of the command's own options (NULL: it has none), the last one of those
- * given twice; arguments are left from optind on. Returns 1 to continue; otherwise the command
- * must return *ret_exit at once: after --help, or after wrong usage was reported. */
-int cli_parse(struct cli *cli, int argc, char **argv, const struct cli_option *own,
-              int *ret_exit);
-/* Stores the only argument after cli_parse; NULL: there is none. Returns 0, or CLI_USAGE after
- * reporting that there are several; what: "run". */
-int cli_one_argument(const struct cli *cli, int argc, char **argv, const char *what,
-                     const char **ret);
-
-enum { CLI_MAX_OPTIONS = 32 };
-/* The options that a command takes, with those of every command; the last one has no name. */
-void cli_options_of(const struct command *c, struct option ret[CLI_MAX_OPTIONS]);
+/* The options that all commands share: members of struct cli; the last one has no name. */
+extern const struct cli_option cli_shared_options[];
 /* NULL: i is past the end of the table; there is no command of that name. */
 const struct command *cli_command_at(size_t i);
 const struct command *cli_command_find(const char *name);

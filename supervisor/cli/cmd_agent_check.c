@@ -165,58 +165,58 @@ static int execute(const struct cli *cli, const struct request *r, struct err *e
     return err_errno(err, "%s", python);
 }
 
-static int run_agent_check(struct cli *cli, int argc, char **argv)
+static int run_agent_check(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request r = {
-        .env = "simple_spread", .updates = 3, .fd = -1, .arena = &cli->arena};
-    const struct cli_option own[] = {{"env", .text = &r.env},
-                                     {"actions", .text = &r.actions},
-                                     {"updates", .number = &r.updates, 1, MAX_UPDATES},
-                                     {"set", .texts = &r.sets},
-                                     {0}};
+    struct request *r = values;
     struct config_options options = {.env_names = env_agent_names,
                                      .describe = describe_program,
                                      .dropped = cli_dropped,
                                      .dropped_ctx = cli,
                                      .extends = 1};
     struct err err = {0};
-    int code, rc = 0;
+    int rc = 0;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind == argc)
+    if (argc == 0)
         return cli_usage(cli, "expected a program or a configuration");
-    if (env_info_find(r.env) == NULL) {
-        (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r.env);
-        (void)env_info_add_nearest(r.env, &err);
+    if (env_info_find(r->env) == NULL) {
+        (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r->env);
+        (void)env_info_add_nearest(r->env, &err);
         return cli_fail(cli, CLI_USAGE, &err);
     }
-    options.set = r.sets.text;
-    options.n_set = r.sets.n;
-    r.fd = memfd_create("brood-check", 0);
-    if (r.fd < 0)
+    options.set = r->sets.text;
+    options.n_set = r->sets.n;
+    r->arena = &cli->arena;
+    r->fd = memfd_create("brood-check", 0);
+    if (r->fd < 0)
         rc = err_errno(&err, "memfd_create");
-    for (int i = optind; i < argc && rc == 0; i++)
-        rc = put_agents(&r, argv[i], &options, &err);
+    for (int i = 0; i < argc && rc == 0; i++)
+        rc = put_agents(r, argv[i], &options, &err);
     if (rc == 0)
-        rc = execute(cli, &r, &err);
-    if (r.fd >= 0)
-        (void)close(r.fd);
+        rc = execute(cli, r, &err);
+    if (r->fd >= 0)
+        (void)close(r->fd);
     return cli_fail(cli, CLI_USAGE, &err);
 }
+
+static const struct cli_option options[] = {
+    {"env", "ENV", "the environment whose sizes an agent in FILE gets (simple_spread)",
+     CLI_TEXT(struct request, env)},
+    {"actions", "KIND",
+     "discrete, heads (several choices), continuous, masked or hybrid,\n"
+     "in place of those of the environment",
+     CLI_TEXT(struct request, actions)},
+    {"updates", "N", "length of the short run (3)",
+     CLI_NUMBER(struct request, updates, 1, MAX_UPDATES)},
+    {"set", "KEY=VALUE", "with this value (repeatable)", CLI_TEXTS(struct request, sets)},
+    {0}};
 
 const struct command cmd_agent_check = {
     .name = "agent-check",
     .arguments = "FILE | CONFIG... [options]",
     .summary = "Try an agent of your own for faults, without a run",
-    .help = "  --env ENV        the environment whose sizes an agent in FILE gets "
-            "(simple_spread)\n"
-            "  --actions KIND   discrete, heads (several choices), continuous, masked or "
-            "hybrid,\n"
-            "                   in place of those of the environment\n"
-            "  --updates N      length of the short run (3)\n"
-            "  --set KEY=VALUE  with this value (repeatable)\n"
-            "\nFILE is a program in Python, or one that can be executed; CONFIG, "
+    .options = options,
+    CLI_INTO(struct request, .env = "simple_spread", .updates = 3, .fd = -1),
+    .help = "\nFILE is a program in Python, or one that can be executed; CONFIG, "
             "FILE.yaml, one with\n"
             "agents that are programs. A short run is played with random experience, "
             "each of its\n"

@@ -168,17 +168,14 @@ static int print_named(const struct cli *cli, const char *name)
     return CLI_DONE;
 }
 
-static int run_algorithms(struct cli *cli, int argc, char **argv)
+static int run_algorithms(struct cli *cli, void *values, int argc, char **argv)
 {
     const struct algorithm_info *a;
-    int code;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (optind + 1 < argc)
+    if (argc > 1)
         return cli_usage(cli, "expected at most the name of one algorithm");
-    if (optind < argc)
-        return print_named(cli, argv[optind]);
+    if (argc > 0)
+        return print_named(cli, argv[0]);
     for (size_t i = 0; (a = algorithm_at(i)) != NULL; i++) {
         if (cli->json)
             print_json(a);

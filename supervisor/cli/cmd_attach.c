@@ -306,18 +306,14 @@ static int attach(struct attach *t)
     return code;
 }
 
-static int run_attach(struct cli *cli, int argc, char **argv)
+static int run_attach(struct cli *cli, void *values, int argc, char **argv)
 {
     struct attach t = {.cli = cli};
     struct err err = {0};
-    const char *name;
+    const char *name = argv[0];
     char *path = NULL;
     int code;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run or study", &name) != 0)
-        return CLI_USAGE;
     if (name != NULL && (path = study_dir_find(cli->runs_dir, name)) != NULL) {
         code = study_status_attach(cli, path);
         free(path);
@@ -340,6 +336,7 @@ static int run_attach(struct cli *cli, int argc, char **argv)
 const struct command cmd_attach = {
     .name = "attach",
     .arguments = "[RUN | STUDY]",
+    .one = "run or study",
     .summary = "Show the live view of a run or study that was started elsewhere",
     .help =
         "\nCtrl-C ends the view with exit code 0; the run continues. The arrow keys "
@@ -350,5 +347,6 @@ const struct command cmd_attach = {
         "Of a study, it shows the view of its `brood sweep`, and ends with the sweep: "
         "exit\ncode 0 if the study is done, otherwise 4.\n"
         "\nexample: brood attach simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = run_attach,
 };

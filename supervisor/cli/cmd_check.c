@@ -252,12 +252,14 @@ static int worse(int a, int b)
     return a > b ? a : b;
 }
 
-static int run_check(struct cli *cli, int argc, char **argv)
+struct options {
+    struct cli_texts sets;
+    int no_start;
+};
+
+static int run_check(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct cli_texts sets = {.n = 0};
-    int no_start = 0;
-    const struct cli_option own[] = {
-        {"set", .texts = &sets}, {"no-start", .flag = &no_start}, {0}};
+    const struct options *o = values;
     struct trial trial;
     struct policy_search search = cli_policy_search(cli);
     struct config_options options = {.env_names = env_agent_names,
@@ -269,33 +271,39 @@ static int run_check(struct cli *cli, int argc, char **argv)
                                      .dropped = cli_dropped,
                                      .dropped_ctx = cli,
                                      .extends = 1};
-    int code;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind == argc)
+    if (argc == 0)
         return cli_usage(cli, "expected at least one configuration file");
-    options.no_start = search.no_start = no_start;
-    options.set = sets.text;
-    options.n_set = sets.n;
-    for (int i = optind; i < argc && code != CLI_STOPPED; i++) {
-        trial = (struct trial){.runs_dir = cli->runs_dir, .no_start = no_start};
+    options.no_start = search.no_start = o->no_start;
+    options.set = o->sets.text;
+    options.n_set = o->sets.n;
+    for (int i = 0; i < argc && code != CLI_STOPPED; i++) {
+        trial = (struct trial){.runs_dir = cli->runs_dir, .no_start = o->no_start};
         code = worse(code, check(cli, argv[i], &options));
     }
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"set", "KEY=VALUE", "check with this value (repeatable)",
+     CLI_TEXTS(struct options, sets)},
+    {"no-start", NULL,
+     "start no program that CONFIG names, and say which were left\n"
+     "out: agents, an environment",
+     CLI_FLAG(struct options, no_start)},
+    {0}};
+
 const struct command cmd_check = {
     .name = "check",
     .arguments = "CONFIG... [options]",
     .summary = "Check configurations without starting a run",
-    .help =
-        "  --set KEY=VALUE  check with this value (repeatable)\n"
-        "  --no-start       start no program that CONFIG names, and say which were left\n"
-        "                   out: agents, an environment\n"
-        "\nCONFIG - is standard input.\n"
-        "\nexample: brood check configs/*.yaml --set run.seed=7\n"
-        "\nEvery key of a configuration, its default and what it is for:\n\n",
+    .options = options,
+    CLI_INTO(struct options, {0}),
+    .help = "\nCONFIG - is standard input.\n"
+            "\nexample: brood check configs/*.yaml --set run.seed=7\n"
+            "\nEvery key of a configuration, its default and what it is for:\n"
+            "\n",
     .more_help = run_config_print_keys,
     .run = run_check,
 };

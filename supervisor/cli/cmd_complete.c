@@ -1,6 +1,6 @@
 /* `brood complete`: prints the words that can continue a command line, for the shells'
  * completion (scripts/completion). It reads them from the command's row of the command
- * table: the words of `arguments`, and its options. */
+ * table: the words of `arguments`, its options, and the words for their values. */
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
 #include "common/io/patience.h"
@@ -33,14 +33,14 @@ enum kind {
 };
 
 struct completion {
-    const char *word;              /* that is being typed */
-    const struct command *command; /* of the line */
-    const char *runs_dir;          /* of the line, or of the caller */
-    const char *run;               /* the first argument; NULL: there is none yet */
-    const struct option *taken;    /* the option whose value is being typed, or NULL */
-    size_t place;                  /* number of arguments before the word */
-    int only_arguments;            /* "--" was given */
-    int only_keys;                 /* --cancel was given: keys have no value */
+    const char *word;               /* that is being typed */
+    const struct command *command;  /* of the line */
+    const char *runs_dir;           /* of the line, or of the caller */
+    const char *run;                /* the first argument; NULL: there is none yet */
+    const struct cli_option *taken; /* the option whose value is being typed, or NULL */
+    size_t place;                   /* number of arguments before the word */
+    int only_arguments;             /* "--" was given */
+    int only_keys;                  /* --cancel was given: keys have no value */
 };
 
 /* Prints the candidate head + tail if it begins with the word. One with control characters is
@@ -59,15 +59,8 @@ static void offer(const struct completion *c, const char *head, const char *tail
 /* Whether the command takes the run: some need a live one, others one that is over. */
 static int takes_run(const struct command *command, const char *path)
 {
-    static const char *const live[] = {"attach",   "wait",       "trace",   "set",
-                                       "edit",     "kill",       "respawn", "pause",
-                                       "continue", "checkpoint", "stop",    NULL};
-    static const char *const over[] = {"resume", "rm", "prune", NULL};
-    const int is_live = run_dir_holder(path) != 0;
-
-    if (text_find(live, command->name) >= 0)
-        return is_live;
-    return !is_live || text_find(over, command->name) < 0;
+    return command->takes == CLI_ANY ||
+           (command->takes == CLI_LIVE) == (run_dir_holder(path) != 0);
 }
 
 static void offer_runs(const struct completion *c)
@@ -99,7 +92,7 @@ static void offer_studies(const struct completion *c)
 
         (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
         if (e->d_name[0] != '.' && study_dir_is_one(path) &&
-            (strcmp(c->command->name, "attach") != 0 || study_dir_is_locked(path)))
+            (c->command->takes != CLI_LIVE || study_dir_is_locked(path)))
             offer(c, e->d_name, "");
     }
     if (d != NULL)
@@ -291,9 +284,9 @@ static unsigned kind_of(const char *text, size_t len)
     static const struct {
         const char *name;
         unsigned kind;
-    } names[] = {{"RUN", RUNS},   {"STUDY", STUDIES},       {"AGENT", AGENTS},
-                 {"KEY", KEYS},   {"ID", ENVIRONMENTS},     {"ENV", ENVIRONMENTS},
-                 {"STEP", STEPS}, {"ALGORITHM", ALGORITHMS}};
+    } names[] = {{"RUN", RUNS},   {"STUDY", STUDIES},        {"AGENT", AGENTS},
+                 {"KEY", KEYS},   {"ID", ENVIRONMENTS},      {"ENV", ENVIRONMENTS},
+                 {"STEP", STEPS}, {"ALGORITHM", ALGORITHMS}, {"A", ALGORITHMS}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (text_is_word(text, len, names[i].name))
@@ -301,7 +294,8 @@ static unsigned kind_of(const char *text, size_t len)
     return FILES;
 }
 
-/* The kinds that are possible at that place. "A | B" are two kinds at one place. An
+/* The kinds that are possible at that place of a command's `arguments`, or of an option's
+ * `value`; "env.KEY" is a KEY. "A | B" are two kinds at one place. An
  * argument in brackets may be left out: the next one is then possible, too. The last one
  * repeats if it has dots. */
 static unsigned kinds_at(const char *arguments, size_t place)
@@ -313,12 +307,13 @@ static unsigned kinds_at(const char *arguments, size_t place)
     for (const char *p = arguments; *p != '\0';) {
         const size_t len = strcspn(p, " ");
         const int has_bracket = *p == '[';
-        const char *name = p + has_bracket;
+        const char *name =
+            p + has_bracket + strspn(p + has_bracket, "abcdefghijklmnopqrstuvwxyz.");
         const size_t letters = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
         if (len == 1 && *p == '|')
             is_same = 1;
-        else if (strncmp(name, "--", 2) == 0)
+        else if (strncmp(p + has_bracket, "--", 2) == 0)
             break;
         else if (letters > 0 && n < MAX_PLACES) {
             n -= is_same && n > 0;
@@ -342,37 +337,20 @@ static unsigned kinds_at(const char *arguments, size_t place)
     return place < n ? kinds[place] : FILES;
 }
 
-static unsigned kinds_of_value(const struct command *command, const char *option)
-{
-    static const struct {
-        const char *name;
-        unsigned kind;
-    } options[] = {{"set", KEYS},        {"init-from", RUNS},       {"checkpoint", STEPS},
-                   {"from", STEPS},      {"algorithm", ALGORITHMS}, {"agent", AGENTS},
-                   {"env", ENVIRONMENTS}};
-
-    /* edit --from and new --agent name files */
-    if (command == &cmd_edit || (command == &cmd_new && strcmp(option, "agent") == 0))
-        return FILES;
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        if (strcmp(option, options[i].name) == 0)
-            return options[i].kind;
-    return FILES;
-}
-
 /* word: "--option", or "--option=VALUE". */
-static const struct option *find_option(const struct option *all, const char *word)
+static const struct cli_option *find_option(const struct cli_option *all,
+                                            const char *word)
 {
     const size_t len = strcspn(word + 2, "=");
 
-    for (; all->name != NULL; all++)
+    for (; all != NULL && all->name != NULL; all++)
         if (text_is_word(word + 2, len, all->name))
             return all;
     return NULL;
 }
 
 /* Reads the words between the command and the one that is being typed. */
-static void read_line(struct completion *c, const struct option *all, char **words, int n)
+static void read_line(struct completion *c, char **words, int n)
 {
     for (int i = 0; i < n; i++) {
         c->taken = NULL;
@@ -382,11 +360,12 @@ static void read_line(struct completion *c, const struct option *all, char **wor
         } else if (strcmp(words[i], "--") == 0)
             c->only_arguments = 1;
         else if (strncmp(words[i], "--", 2) == 0 &&
-                 (c->taken = find_option(all, words[i])) != NULL) {
+                 ((c->taken = find_option(c->command->options, words[i])) != NULL ||
+                  (c->taken = find_option(cli_shared_options, words[i])) != NULL)) {
             const char *value = strchr(words[i], '=');
 
             c->only_keys |= strcmp(c->taken->name, "cancel") == 0;
-            if (c->taken->has_arg != required_argument)
+            if (c->taken->kind == CLI_IS_FLAG)
                 c->taken = NULL;
             else if (value != NULL || i + 1 < n) {
                 value = value != NULL ? value + 1 : words[++i];
@@ -398,44 +377,40 @@ static void read_line(struct completion *c, const struct option *all, char **wor
     }
 }
 
-static void complete(struct completion *c, char **words, int n)
+static void offer_options(const struct completion *c, const struct cli_option *o)
 {
-    struct option all[CLI_MAX_OPTIONS];
-    unsigned kinds;
-
-    cli_options_of(c->command, all);
-    read_line(c, all, words, n);
-    if (c->taken == NULL && c->word[0] == '-' && !c->only_arguments) {
-        for (const struct option *o = all; o->name != NULL; o++)
-            offer(c, "--", o->name);
-        return;
-    }
-    kinds = c->taken != NULL ? kinds_of_value(c->command, c->taken->name)
-                             : kinds_at(c->command->arguments, c->place);
-    offer_kinds(c, kinds);
+    for (; o != NULL && o->name != NULL; o++)
+        offer(c, "--", o->name);
 }
 
-static int run_complete(struct cli *cli, int argc, char **argv)
+static void complete(struct completion *c, char **words, int n)
+{
+    read_line(c, words, n);
+    if (c->taken == NULL && c->word[0] == '-' && !c->only_arguments) {
+        offer_options(c, c->command->options);
+        offer_options(c, cli_shared_options);
+    } else if (c->taken == NULL)
+        offer_kinds(c, kinds_at(c->command->arguments, c->place));
+    else if (c->taken->kind != CLI_IS_NUMBER) /* any step may be one */
+        offer_kinds(c, kinds_at(c->taken->value, 0));
+}
+
+static int run_complete(struct cli *cli, void *values, int argc, char **argv)
 {
     struct completion c = {0};
-    int code, n;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    n = argc - optind;
-    argv += optind;
-    if (n == 0)
+    if (argc == 0)
         return cli_usage(cli, "expected the words of a command line after --");
     c.runs_dir = cli->runs_dir;
-    c.word = argv[n - 1];
-    if (n == 1) {
+    c.word = argv[argc - 1];
+    if (argc == 1) {
         for (size_t i = 0; (c.command = cli_command_at(i)) != NULL; i++)
             offer(&c, c.command->name, "");
         return CLI_DONE;
     }
     c.command = cli_command_find(argv[0]);
     if (c.command != NULL)
-        complete(&c, argv + 1, n - 2);
+        complete(&c, argv + 1, argc - 2);
     return CLI_DONE;
 }
 

@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_AGENTS = 16, MAX_AGENTS = 100000 };
+enum { MAX_AGENTS = 100000 };
+
+struct options {
+    long long n_agents;
+};
 
 static const char *const level_names[] = {
     [DOCTOR_OK] = "ok", [DOCTOR_NOTE] = "note", [DOCTOR_BAD] = "bad"};
@@ -52,22 +56,19 @@ static void print_finding(const struct cli *cli, const struct doctor_finding *f)
     }
 }
 
-static int run_doctor(struct cli *cli, int argc, char **argv)
+static int run_doctor(struct cli *cli, void *values, int argc, char **argv)
 {
     struct doctor_finding findings[DOCTOR_MAX_FINDINGS];
     struct doctor_readings readings;
-    long long n_agents = DEFAULT_AGENTS;
-    const struct cli_option own[] = {{"agents", .number = &n_agents, 1, MAX_AGENTS}, {0}};
+    const struct options *o = values;
     size_t n;
-    int code;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind < argc)
+    if (argc > 0)
         return cli_usage(cli, "expected no arguments");
     doctor_read(&readings, cli->runs_dir);
     try_agent(&readings);
-    n = doctor_judge(&readings, (size_t)n_agents, findings);
+    n = doctor_judge(&readings, (size_t)o->n_agents, findings);
     for (size_t i = 0; i < n; i++) {
         if (findings[i].level == DOCTOR_BAD)
             code = CLI_FAILED;
@@ -76,12 +77,18 @@ static int run_doctor(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"agents", "N", "judge limits for a run of N agents (16)",
+     CLI_NUMBER(struct options, n_agents, 1, MAX_AGENTS)},
+    {0}};
+
 const struct command cmd_doctor = {
     .name = "doctor",
     .arguments = "[options]",
     .summary = "Look for what this machine lacks, and try an agent",
-    .help = "  --agents N       judge limits for a run of N agents (16)\n"
-            "\nA line for each check: ok, note (a run can start, but something costs or\n"
+    .options = options,
+    CLI_INTO(struct options, .n_agents = 16),
+    .help = "\nA line for each check: ok, note (a run can start, but something costs or\n"
             "lacks) or bad, what was found, and what to do. The exit code is 0 if a run\n"
             "can start, and 1 if not.\n"
             "\nexample: brood doctor --agents 20\n",

@@ -216,46 +216,50 @@ static int edit(struct edit *e)
 
 /* ---- the command ---- */
 
-static int edit_run(struct cli *cli, int argc, char **argv)
+static int edit_run(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct edit e = {.cli = cli, .editor = getenv("VISUAL")};
-    const struct cli_option own[] = {{"from", .text = &e.from}, {0}};
-    const char *run;
+    struct edit *e = values;
     struct err err = {0};
     char *path = NULL;
     int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
-        return CLI_USAGE;
-    if (e.editor == NULL || *e.editor == '\0')
-        e.editor = getenv("EDITOR");
-    if (e.editor == NULL || *e.editor == '\0')
-        e.editor = "vi";
-    if (cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, &path, &e.client, &err) < 0) {
+    e->cli = cli;
+    e->editor = getenv("VISUAL");
+    if (e->editor == NULL || *e->editor == '\0')
+        e->editor = getenv("EDITOR");
+    if (e->editor == NULL || *e->editor == '\0')
+        e->editor = "vi";
+    if (cli_open_run(cli, argv[0], CLI_ANSWERS_WITHIN_MS, &path, &e->client, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
-        e.run = path;
-        e.file = xasprintf("%s/edit-%d.yaml", path, (int)getpid());
-        code = edit(&e);
-        run_config_done(&e.was);
-        wbuf_done(&e.given);
-        free(e.file);
+        e->run = path;
+        e->file = xasprintf("%s/edit-%d.yaml", path, (int)getpid());
+        code = edit(e);
+        run_config_done(&e->was);
+        wbuf_done(&e->given);
+        free(e->file);
     }
-    control_client_close(e.client);
+    control_client_close(e->client);
     free(path);
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"from", "FILE", "start from this file, such as a text kept earlier",
+     CLI_TEXT(struct edit, from)},
+    {0}};
+
 const struct command cmd_edit = {
     .name = "edit",
     .arguments = "[RUN] [options]",
+    .one = "run",
     .summary = "Edit a live run's configuration with $VISUAL, $EDITOR or vi",
+    .options = options,
+    CLI_INTO(struct edit, 0),
     .help =
-        "  --from FILE      start from this file, such as a text kept earlier\n"
         "\nThe differences are applied as by `brood set`. A text that is refused can\n"
         "be edited again; without a terminal, it is kept in a file.\n"
         "\nexample: EDITOR=nano brood edit simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = edit_run,
 };

@@ -311,18 +311,12 @@ static int print_named(const struct cli *cli, const char *word)
     return cli_usage(cli, "%s", err.msg);
 }
 
-static int run_envs(struct cli *cli, int argc, char **argv)
+static int run_envs(struct cli *cli, void *values, int argc, char **argv)
 {
     const struct env_info *info;
-    const char *word;
-    int code;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "environment or configuration", &word) != 0)
-        return CLI_USAGE;
-    if (word != NULL)
-        return print_named(cli, word);
+    if (argc > 0)
+        return print_named(cli, argv[0]);
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
         CHECK(print_id(cli, info->id, 0) == CLI_DONE,
               "the default parameters of %s are invalid", info->id);
@@ -335,6 +329,7 @@ static int run_envs(struct cli *cli, int argc, char **argv)
 const struct command cmd_envs = {
     .name = "envs",
     .arguments = "[ID | CONFIG] [options]",
+    .one = "environment or configuration",
     .summary = "The environments of this build, their parameters and agents",
     .help =
         "  ID               one environment: its agents, and what each parameter is for\n"

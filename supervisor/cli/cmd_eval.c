@@ -12,7 +12,6 @@
 #include <string.h>
 
 struct eval_options {
-    const char *run; /* NULL: the newest run */
     const char *checkpoint;
     const char *render;
     long long episodes, seed, copies, episode;
@@ -143,39 +142,21 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       e->n_frames - 1, (unsigned long long)e->number);
 }
 
-static int parse(struct cli *cli, int argc, char **argv, struct eval_options *o,
-                 int *ret_code)
+/* Returns 0 or an exit code. */
+static int check_options(const struct cli *cli, const struct eval_options *o)
 {
-    const struct cli_option own[] = {
-        {"episodes", .number = &o->episodes, 1, EVALUATION_MAX_EPISODES},
-        {"seed", .number = &o->seed, 0, INT64_MAX},
-        {"checkpoint", .text = &o->checkpoint},
-        {"copies", .number = &o->copies, 1, 65536},
-        {"stochastic", .flag = &o->stochastic},
-        {"set", .texts = &o->sets},
-        {"render", .text = &o->render},
-        {"episode", .number = &o->episode, 0, EVALUATION_MAX_EPISODES - 1},
-        {"trust", .flag = &o->trust},
-        {0}};
-
-    if (!cli_parse(cli, argc, argv, own, ret_code))
-        return 0;
     for (size_t i = 0; i < o->sets.n; i++)
-        if (strncmp(o->sets.text[i], "env.", 4) != 0) {
-            *ret_code = cli_usage(cli,
-                                  "--set %.60s: expected a key of env, as "
-                                  "env.params.agents=5",
-                                  o->sets.text[i]);
-            return 0;
-        }
+        if (strncmp(o->sets.text[i], "env.", 4) != 0)
+            return cli_usage(cli,
+                             "--set %.60s: expected a key of env, as "
+                             "env.params.agents=5",
+                             o->sets.text[i]);
     if (o->episode > 0 && o->render == NULL)
-        *ret_code = cli_usage(cli, "--episode is for --render FILE");
-    else if (o->episode >= o->episodes)
-        *ret_code = cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
-                              o->episodes - 1);
-    else
-        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
-    return *ret_code == 0;
+        return cli_usage(cli, "--episode is for --render FILE");
+    if (o->episode >= o->episodes)
+        return cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+                         o->episodes - 1);
+    return 0;
 }
 
 /* Agents that the run did not have get a policy of their team. */
@@ -228,30 +209,30 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     return code;
 }
 
-static int run_eval(struct cli *cli, int argc, char **argv)
+static int run_eval(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct eval_options o = {.episodes = 100};
+    const struct eval_options *o = values;
     struct config_options co = {.env_names = env_agent_names};
     struct run_config config;
     struct err err = {0};
     char *path, *file;
-    int code;
+    int code = check_options(cli, o);
 
-    if (!parse(cli, argc, argv, &o, &code))
+    if (code != 0)
         return code;
-    co.set = o.sets.text;
-    co.n_set = o.sets.n;
-    co.resized = o.sets.n > 0;
-    if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
+    co.set = o->sets.text;
+    co.n_set = o->sets.n;
+    co.resized = o->sets.n > 0;
+    if (run_dir_find(cli->runs_dir, argv[0], &path, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     file = xasprintf("%s/config.yaml", path);
-    if (!o.trust && run_dir_check_trust(path, &err) < 0) {
+    if (!o->trust && run_dir_check_trust(path, &err) < 0) {
         code = cli_fail(cli, CLI_USAGE, &err);
     } else if (run_config_read(&config, file, &co, &err) < 0) {
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
-        config.env.draws = o.render != NULL;
-        code = eval_in_dir(cli, &o, path, &config);
+        config.env.draws = o->render != NULL;
+        code = eval_in_dir(cli, o, path, &config);
         run_config_done(&config);
     }
     free(file);
@@ -259,24 +240,39 @@ static int run_eval(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"episodes", "N", "how many (100)",
+     CLI_NUMBER(struct eval_options, episodes, 1, EVALUATION_MAX_EPISODES)},
+    {"seed", "N", "of worlds and draws (0)",
+     CLI_NUMBER(struct eval_options, seed, 0, INT64_MAX)},
+    {"checkpoint", "STEP", "instead of the newest",
+     CLI_TEXT(struct eval_options, checkpoint)},
+    {"copies", "N", "played side by side; the result does not depend on it",
+     CLI_NUMBER(struct eval_options, copies, 1, 65536)},
+    {"stochastic", NULL, "sample from the policies instead",
+     CLI_FLAG(struct eval_options, stochastic)},
+    {"set", "env.KEY=VALUE",
+     "in another environment: env.params.agents=5 gives\n"
+     "further agents the policy of their team (env.observe:\n"
+     "entities)",
+     CLI_TEXTS(struct eval_options, sets)},
+    {"render", "FILE", "draw an episode: .gif moves, .svg is one page, .jsonl is data",
+     CLI_TEXT(struct eval_options, render)},
+    {"episode", "K", "which one is drawn (0)",
+     CLI_NUMBER(struct eval_options, episode, 0, EVALUATION_MAX_EPISODES - 1)},
+    {"trust", NULL,
+     "although the run is another user's: what its configuration\n"
+     "names is executed",
+     CLI_FLAG(struct eval_options, trust)},
+    {0}};
+
 const struct command cmd_eval = {
     .name = "eval",
     .arguments = "[RUN] [options]",
+    .one = "run",
     .summary = "Play episodes with a run's greedy policies",
-    .help = "  --episodes N     how many (100)\n"
-            "  --seed N         of worlds and draws (0)\n"
-            "  --checkpoint STEP  instead of the newest\n"
-            "  --copies N       played side by side; the result does not depend on it\n"
-            "  --stochastic     sample from the policies instead\n"
-            "  --set env.KEY=VALUE  in another environment: env.params.agents=5 gives\n"
-            "                   further agents the policy of their team (env.observe:\n"
-            "                   entities)\n"
-            "  --render FILE    draw an episode: .gif moves, .svg is one page, .jsonl is "
-            "data\n"
-            "  --episode K      which one is drawn (0)\n"
-            "  --trust          although the run is another user's: what its "
-            "configuration\n"
-            "                   names is executed\n"
-            "\nexample: brood eval simple_spread-1 --episodes 500\n",
+    .options = options,
+    CLI_INTO(struct eval_options, .episodes = 100),
+    .help = "\nexample: brood eval simple_spread-1 --episodes 500\n",
     .run = run_eval,
 };

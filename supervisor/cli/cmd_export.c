@@ -111,25 +111,20 @@ static int export(const struct cli *cli, const struct request *q, struct err *er
     return rc;
 }
 
-static int run_export(struct cli *cli, int argc, char **argv)
+static int run_export(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request q = {.format = &formats[0]};
-    const struct cli_option own[] = {
-        {"out", .text = &q.out}, {"tensor", .texts = &q.tensors}, {0}};
+    struct request *q = values;
     struct err err = {0};
-    int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind + 1 != argc)
+    if (argc != 1)
         return cli_usage(cli, "expected one checkpoint");
-    q.path = argv[optind];
-    if (q.out != NULL && (q.format = format_of(q.out)) == NULL)
+    q->path = argv[0];
+    if (q->out != NULL && (q->format = format_of(q->out)) == NULL)
         return cli_usage(cli,
                          "--out %s: expected a name that ends in .safetensors or "
                          ".npz",
-                         q.out);
-    switch (export(cli, &q, &err)) {
+                         q->out);
+    switch (export(cli, q, &err)) {
     case 0:
         return CLI_DONE;
     case ERR_ARG:
@@ -139,14 +134,21 @@ static int run_export(struct cli *cli, int argc, char **argv)
     }
 }
 
+static const struct cli_option options[] = {
+    {"out", "FILE",
+     ".safetensors or .npz (default: the prefix's base name with\n"
+     ".safetensors, in the current directory)",
+     CLI_TEXT(struct request, out)},
+    {"tensor", "NAME", "write only this tensor (repeatable)",
+     CLI_TEXTS(struct request, tensors)},
+    {0}};
+
 const struct command cmd_export = {
     .name = "export",
     .arguments = "PREFIX [options]",
     .summary = "Write a checkpoint's tensors as safetensors or npz",
-    .help =
-        "  --out FILE       .safetensors or .npz (default: the prefix's base name with\n"
-        "                   .safetensors, in the current directory)\n"
-        "  --tensor NAME    write only this tensor (repeatable)\n"
-        "\nexample: brood export model.ckpt --out weights.npz\n",
+    .options = options,
+    CLI_INTO(struct request, .format = &formats[0]),
+    .help = "\nexample: brood export model.ckpt --out weights.npz\n",
     .run = run_export,
 };

@@ -20,29 +20,6 @@ struct fork_options {
     int force, detach, trust;
 };
 
-static int parse(struct cli *cli, int argc, char **argv, struct fork_options *o,
-                 int *ret_code)
-{
-    const struct cli_option own[] = {{"name", .text = &o->name},
-                                     {"set", .texts = &o->sets},
-                                     {"force", .flag = &o->force},
-                                     {"detach", .flag = &o->detach},
-                                     {"trust", .flag = &o->trust},
-                                     {"rescue", .text = &o->rescue},
-                                     {"until", .number = &o->until, 1, INT64_MAX},
-                                     {0}};
-
-    if (!cli_parse(cli, argc, argv, own, ret_code))
-        return 0;
-    if (optind != argc - 1) {
-        *ret_code =
-            cli_usage(cli, "expected one run, RUN or RUN@STEP, got %d", argc - optind);
-        return 0;
-    }
-    o->run = argv[optind];
-    return 1;
-}
-
 static void on_making(void *ctx, const char *path, uint64_t inode, int resume)
 {
     const struct cli *cli = ctx;
@@ -105,53 +82,72 @@ static int is_made(const struct keeper_task *t)
            (stat(t->path, &st) == 0 && (uint64_t)st.st_ino == t->folder);
 }
 
-static int run_fork(struct cli *cli, int argc, char **argv)
+static int run_fork(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct fork_options o = {0};
+    struct fork_options *o = values;
     struct keeper_task again;
     struct err err = {0};
     char *path = NULL, *name;
     int code;
 
-    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, o.detach, &code))
+    if (argc != 1)
+        return cli_usage(cli, "expected one run, RUN or RUN@STEP, got %d", argc);
+    o->run = argv[0];
+    if (!cli_keep(cli, o->detach, &code))
         return code;
     if (keeper_resume_task(&again) && is_made(&again))
         path = xstrdup(again.path);
-    else if (train_check_rescue(o.rescue, &err) < 0)
+    else if (train_check_rescue(o->rescue, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     else {
         name = again.path[0] != '\0' ? run_dir_name_of(again.path) : NULL;
-        o.force = o.force && o.name != NULL; /* a number is not taken from anybody */
-        o.name = name != NULL ? name : o.name;
-        code = make_fork(cli, &o, &path);
+        o->force = o->force && o->name != NULL; /* a number is not taken from anybody */
+        o->name = name != NULL ? name : o->name;
+        code = make_fork(cli, o, &path);
         free(name);
         if (code != 0)
             return code;
     }
-    code = resume_run(cli,
-                      &(struct resume_options){
-                          .run = path, .trust = 1, .rescue = o.rescue, .until = o.until});
+    code = resume_run(
+        cli, &(struct resume_options){
+                 .run = path, .trust = 1, .rescue = o->rescue, .until = o->until});
     free(path);
     return code;
 }
+
+static const struct cli_option options[] = {
+    {"name", "NAME",
+     "name of the new run; default: the configuration's name and\n"
+     "a number",
+     CLI_TEXT(struct fork_options, name)},
+    {"set", "KEY=VALUE",
+     "what is different in the new run, from its first round on:\n"
+     "any key that `brood set` can change",
+     CLI_TEXTS(struct fork_options, sets)},
+    {"force", NULL, "replace a run of that name", CLI_FLAG(struct fork_options, force)},
+    {"detach", NULL,
+     "return after the first round; the run continues in the\n"
+     "background",
+     CLI_FLAG(struct fork_options, detach)},
+    {"until", "STEP", "stop there, as `brood stop` would; `resume` continues",
+     CLI_NUMBER(struct fork_options, until, 1, INT64_MAX)},
+    {"trust", NULL,
+     "fork another user's run; programs that its configuration\n"
+     "names are executed",
+     CLI_FLAG(struct fork_options, trust)},
+    {"rescue", "DIR",
+     "if the run directory is deleted meanwhile, write the last\n"
+     "checkpoint into a run in DIR",
+     CLI_TEXT(struct fork_options, rescue)},
+    {0}};
 
 const struct command cmd_fork = {
     .name = "fork",
     .arguments = "RUN[@STEP] [options]",
     .summary = "Begin a new run with the whole state of another one at a checkpoint",
+    .options = options,
+    CLI_INTO(struct fork_options, 0),
     .help =
-        "  --name NAME      name of the new run; default: the configuration's name and\n"
-        "                   a number\n"
-        "  --set KEY=VALUE  what is different in the new run, from its first round on:\n"
-        "                   any key that `brood set` can change\n"
-        "  --force          replace a run of that name\n"
-        "  --detach         return after the first round; the run continues in the\n"
-        "                   background\n"
-        "  --until STEP     stop there, as `brood stop` would; `resume` continues\n"
-        "  --trust          fork another user's run; programs that its configuration\n"
-        "                   names are executed\n"
-        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
-        "                   checkpoint into a run in DIR\n"
         "\nRUN: a name under the runs directory or a path. It may be live; it is only\n"
         "read. STEP: one of its checkpoints; default: the newest complete one. Without\n"
         "--set the fork repeats what became of the run and ends with the same bytes.\n"

@@ -257,59 +257,59 @@ static int graph(const struct request *q, struct err *err)
 
 /* ---- the command ---- */
 
-static int run_graph(struct cli *cli, int argc, char **argv)
+static int run_graph(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request q = {0};
-    const struct cli_option own[] = {{"nodes", .flag = &q.nodes},
-                                     {"collections", .flag = &q.collections},
-                                     {"feed", .texts = &q.feeds},
-                                     {"fetch", .texts = &q.fetches},
-                                     {"target", .texts = &q.targets},
-                                     {"signature", .text = &q.signature},
-                                     {"tags", .text = &q.tags},
-                                     {"seed", .number = &q.seed, 0, INT64_MAX},
-                                     {0}};
+    struct request *q = values;
     struct err err = {0};
-    int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    for (size_t i = 0; i < q.feeds.n; i++)
-        if (strchr(q.feeds.text[i], '=') == NULL)
+    for (size_t i = 0; i < q->feeds.n; i++)
+        if (strchr(q->feeds.text[i], '=') == NULL)
             return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE",
-                             q.feeds.text[i]);
-    if (optind + 1 != argc)
+                             q->feeds.text[i]);
+    if (argc != 1)
         return cli_usage(cli, "expected one checkpoint");
-    q.path = argv[optind];
-    q.json = cli->json;
-    return graph(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    q->path = argv[0];
+    q->json = cli->json;
+    return graph(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
+
+static const struct cli_option options[] = {
+    {"nodes", NULL, "list the nodes: name, op, device, inputs",
+     CLI_FLAG(struct request, nodes)},
+    {"collections", NULL, "list the collections with their items",
+     CLI_FLAG(struct request, collections)},
+    {"feed", "NAME=VALUE|@FILE",
+     "a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
+     "a file: .npy, or text; strings: text, [\"a\", \"b\"], or a file",
+     CLI_TEXTS(struct request, feeds)},
+    {"fetch", "NAME", "compute and print a tensor", CLI_TEXTS(struct request, fetches)},
+    {"target", "NAME",
+     "run an operation; several run one after another, in order,\n"
+     "before tensors are fetched",
+     CLI_TEXTS(struct request, targets)},
+    {"signature", "NAME",
+     "name tensors by the keys of a signature; without --fetch, all of\n"
+     "its outputs are printed",
+     CLI_TEXT(struct request, signature)},
+    {"tags", "TAG,...", "of several graphs in a SavedModel, the one to take (serve)",
+     CLI_TEXT(struct request, tags)},
+    {"seed", "N", "the seed of random operations (0)",
+     CLI_NUMBER(struct request, seed, 0, INT64_MAX)},
+    {0}};
 
 const struct command cmd_graph = {
     .name = "graph",
     .arguments = "PREFIX [options]",
     .summary = "List a TensorFlow MetaGraph's nodes and collections, or run it",
-    .help =
-        "  --nodes          list the nodes: name, op, device, inputs\n"
-        "  --collections    list the collections with their items\n"
-        "  --feed NAME=VALUE|@FILE  a tensor's value: 0.5, \"[[1, 2], [3, 4]]\", or\n"
-        "                   a file: .npy, or text; strings: text, [\"a\", \"b\"], or a "
-        "file\n"
-        "  --fetch NAME     compute and print a tensor\n"
-        "  --target NAME    run an operation; several run one after another, in order,\n"
-        "                   before tensors are fetched\n"
-        "  --signature NAME name tensors by the keys of a signature; without --fetch, "
-        "all of\n"
-        "                   its outputs are printed\n"
-        "  --tags TAG,...   of several graphs in a SavedModel, the one to take (serve)\n"
-        "  --seed N         the seed of random operations (0)\n"
-        "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; "
-        "one\n"
-        "of these files stands for it, and a directory for its newest checkpoint, or "
-        "for\n"
-        "its SavedModel. A GraphDef, such as frozen.pb, is a graph without values. "
-        "--feed,\n"
-        "--fetch and --target are repeatable. An agent process runs the graph.\n"
-        "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
+    .options = options,
+    CLI_INTO(struct request, 0),
+    .help = "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; "
+            "one\n"
+            "of these files stands for it, and a directory for its newest checkpoint, or "
+            "for\n"
+            "its SavedModel. A GraphDef, such as frozen.pb, is a graph without values. "
+            "--feed,\n"
+            "--fetch and --target are repeatable. An agent process runs the graph.\n"
+            "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,
 };

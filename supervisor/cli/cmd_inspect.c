@@ -158,37 +158,36 @@ static int inspect(const struct request *q, struct err *err)
     return rc;
 }
 
-static int run_inspect(struct cli *cli, int argc, char **argv)
+static int run_inspect(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request q = {0};
-    const struct cli_option own[] = {{"tensor", .text = &q.tensor},
-                                     {"values", .flag = &q.values},
-                                     {"names", .flag = &q.names},
-                                     {"state", .flag = &q.state},
-                                     {0}};
+    struct request *q = values;
     struct err err = {0};
-    int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind + 1 != argc)
+    if (argc != 1)
         return cli_usage(cli, "expected one checkpoint");
-    q.path = argv[optind];
-    q.json = cli->json;
-    q.values = (q.values || q.tensor != NULL) && !q.names;
-    return inspect(&q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    q->path = argv[0];
+    q->json = cli->json;
+    q->values = (q->values || q->tensor != NULL) && !q->names;
+    return inspect(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
+
+static const struct cli_option options[] = {
+    {"tensor", "NAME", "print one tensor, with its values",
+     CLI_TEXT(struct request, tensor)},
+    {"values", NULL, "print the values, too", CLI_FLAG(struct request, values)},
+    {"names", NULL, "print only the names", CLI_FLAG(struct request, names)},
+    {"state", NULL,
+     "list the checkpoints that a directory's `checkpoint` file\n"
+     "names, and where they are now",
+     CLI_FLAG(struct request, state)},
+    {0}};
 
 const struct command cmd_inspect = {
     .name = "inspect",
     .arguments = "PREFIX [options]",
     .summary = "List a TensorFlow checkpoint's tensors (of a directory: its newest)",
-    .help =
-        "  --tensor NAME    print one tensor, with its values\n"
-        "  --values         print the values, too\n"
-        "  --names          print only the names\n"
-        "  --state          list the checkpoints that a directory's `checkpoint` file\n"
-        "                   names, and where they are now\n"
-        "\nexample: brood inspect runs/simple_spread-1/checkpoints/625024/agent_0\n",
+    .options = options,
+    CLI_INTO(struct request, 0),
+    .help = "\nexample: brood inspect runs/simple_spread-1/checkpoints/625024/agent_0\n",
     .run = run_inspect,
 };

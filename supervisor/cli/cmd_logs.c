@@ -20,7 +20,7 @@
 
 struct logs_options {
     const char *run, *agent;
-    int follow;
+    int follow, is_raw;
 };
 
 /* ---- printing ---- */
@@ -199,35 +199,38 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
     return rc;
 }
 
-static int run_logs(struct cli *cli, int argc, char **argv)
+static int run_logs(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct logs_options o = {0};
-    int is_raw = 0, code;
-    const struct cli_option own[] = {
-        {"follow", 'f', .flag = &o.follow}, {"raw", .flag = &is_raw}, {0}};
+    struct logs_options *o = values;
     struct err err = {0};
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (is_raw)
+    if (o->is_raw)
         plain_output_raw();
-    if (argc - optind > 2)
-        return cli_usage(cli, "expected a run and an agent, got %d words", argc - optind);
-    if (optind < argc)
-        o.run = argv[optind];
-    if (optind + 1 < argc)
-        o.agent = argv[optind + 1];
-    return show(cli, &o, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
+    if (argc > 2)
+        return cli_usage(cli, "expected a run and an agent, got %d words", argc);
+    if (argc > 0)
+        o->run = argv[0];
+    if (argc > 1)
+        o->agent = argv[1];
+    return show(cli, o, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
+
+static const struct cli_option options[] = {
+    {"follow", NULL, "print new lines as they are written, until the run is over",
+     CLI_FLAG(struct logs_options, follow), .letter = 'f'},
+    {"raw", NULL,
+     "print control characters as they are; by default they are\n"
+     "escaped (\\x1b), because a terminal would interpret them",
+     CLI_FLAG(struct logs_options, is_raw)},
+    {0}};
 
 const struct command cmd_logs = {
     .name = "logs",
     .arguments = "[RUN] [AGENT] [options]",
     .summary = "Print a run's journal and the logs of its processes",
+    .options = options,
+    CLI_INTO(struct logs_options, 0),
     .help =
-        "  -f, --follow     print new lines as they are written, until the run is over\n"
-        "  --raw            print control characters as they are; by default they are\n"
-        "                   escaped (\\x1b), because a terminal would interpret them\n"
         "\nPrints all lines in the order of time; a line of a log begins with the name "
         "of\n"
         "the process. The second argument selects one source: an agent, supervisor or\n"

@@ -219,74 +219,72 @@ static int write_own(const struct cli *cli, const struct request *r)
     return CLI_DONE;
 }
 
-static int run_new(struct cli *cli, int argc, char **argv)
+static int run_new(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request r = {0};
-    const struct cli_option own[] = {{"algorithm", .text = &r.algorithm},
-                                     {"agent", .text = &r.agent},
-                                     {"torch", .flag = &r.torch},
-                                     {"out", .text = &r.out},
-                                     {"force", .flag = &r.force},
-                                     {"set", .texts = &r.sets},
-                                     {0}};
+    struct request *r = values;
     struct run_config c = {0};
     struct err err = {0};
     struct xstream stream;
     char *text;
-    int code, rc;
+    int code = CLI_DONE, rc;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind + 1 != argc)
+    if (argc != 1)
         return cli_usage(cli, "expected the name of one environment");
-    r.env = argv[optind];
-    if (!schema_is_name(r.env) || env_info_find(r.env) == NULL) {
-        (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r.env);
-        (void)env_info_add_nearest(r.env, &err);
+    r->env = argv[0];
+    if (!schema_is_name(r->env) || env_info_find(r->env) == NULL) {
+        (void)err_set(&err, ERR_CONFIG, "there is no environment '%.100s'", r->env);
+        (void)env_info_add_nearest(r->env, &err);
         return cli_fail(cli, CLI_USAGE, &err);
     }
-    if (r.agent != NULL && (r.algorithm != NULL || r.out != NULL))
+    if (r->agent != NULL && (r->algorithm != NULL || r->out != NULL))
         return cli_usage(cli, "--agent: expected neither --algorithm nor --out with it");
-    if (r.torch && r.agent == NULL)
+    if (r->torch && r->agent == NULL)
         return cli_usage(cli, "--torch: expected --agent FILE.py with it");
-    if (r.agent != NULL)
-        return write_own(cli, &r);
-    if (r.algorithm == NULL)
-        r.algorithm = algorithm_default()->name;
-    if (!schema_is_name(r.algorithm))
+    if (r->agent != NULL)
+        return write_own(cli, r);
+    if (r->algorithm == NULL)
+        r->algorithm = algorithm_default()->name;
+    if (!schema_is_name(r->algorithm))
         return cli_usage(cli, "--algorithm: expected " SCHEMA_NAME_EXPECTED);
-    if (make_config(cli, &r, &c, &err) < 0)
+    if (make_config(cli, r, &c, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    write_config(xstream_begin(&stream), &c, &r);
+    write_config(xstream_begin(&stream), &c, r);
     text = xstream_end(&stream);
-    rc = r.out != NULL ? write_file(&r, text, &err) : 0;
+    rc = r->out != NULL ? write_file(r, text, &err) : 0;
     if (rc < 0)
         code = cli_fail(cli, rc == ERR_EXISTS ? CLI_USAGE : CLI_FAILED, &err);
     else if (cli->json)
-        print_json(&r, text);
-    else if (r.out == NULL)
+        print_json(r, text);
+    else if (r->out == NULL)
         (void)fputs(text, stdout);
     else if (!cli->quiet)
-        (void)printf("%s was written\n", r.out);
+        (void)printf("%s was written\n", r->out);
     free(text);
     run_config_done(&c);
     return code;
 }
+
+static const struct cli_option options[] = {
+    {"algorithm", "A", "that all agents learn with (see brood algorithms)",
+     CLI_TEXT(struct request, algorithm)},
+    {"agent", "FILE.py",
+     "write an agent to start from, which learns with the environment's\n"
+     "kind of actions, and beside it FILE.yaml",
+     CLI_TEXT(struct request, agent)},
+    {"torch", NULL, "with PyTorch, not NumPy", CLI_FLAG(struct request, torch)},
+    {"out", "FILE", "write it there, not to stdout", CLI_TEXT(struct request, out)},
+    {"force", NULL, "replace FILE if it exists", CLI_FLAG(struct request, force)},
+    {"set", "KEY=VALUE", "with this value (repeatable)", CLI_TEXTS(struct request, sets)},
+    {0}};
 
 const struct command cmd_new = {
     .name = "new",
     .arguments = "ENV [options]",
     .summary =
         "Write a commented configuration for an environment, or an agent to start from",
+    .options = options,
+    CLI_INTO(struct request, 0),
     .help =
-        "  --algorithm A    that all agents learn with (see brood algorithms)\n"
-        "  --agent FILE.py  write an agent to start from, which learns with the "
-        "environment's\n"
-        "                   kind of actions, and beside it FILE.yaml\n"
-        "  --torch          with PyTorch, not NumPy\n"
-        "  --out FILE       write it there, not to stdout\n"
-        "  --force          replace FILE if it exists\n"
-        "  --set KEY=VALUE  with this value (repeatable)\n"
         "\n`brood envs` lists the environments, `brood algorithms` the algorithms. The\n"
         "configuration has every key that applies, with its default.\n"
         "\nexample: brood new simple_spread --algorithm mappo --out spread.yaml\n"

@@ -17,29 +17,11 @@ struct options {
     int plain, scancel;
 };
 
-/* Returns 1 to continue; otherwise *ret_code is the exit code. */
-static int parse(struct cli *cli, int argc, char **argv, struct options *o, int *ret_code)
-{
-    const struct cli_option own[] = {{"connect", .text = &o->address},
-                                     {"silence", .number = &o->silence_ms, 1, 86400000},
-                                     {"plain", .flag = &o->plain},
-                                     {"scancel", .flag = &o->scancel},
-                                     {0}};
-
-    if (!cli_parse(cli, argc, argv, own, ret_code))
-        return 0;
-    if (optind < argc)
-        *ret_code = cli_usage(cli, "expected no argument, got '%s'", argv[optind]);
-    else if (o->address == NULL)
-        *ret_code = cli_usage(cli, "--connect is missing");
-    return *ret_code == CLI_DONE;
-}
-
 /* Returns 1 in the node; otherwise *ret_code is the exit code of the keeper. */
-static int split(struct cli *cli, const struct options *o, char **argv,
-                 struct keeper_link *ret, int *ret_code)
+static int split(struct cli *cli, const struct options *o, struct keeper_link *ret,
+                 int *ret_code)
 {
-    const struct keeper_args args = {.argv = argv,
+    const struct keeper_args args = {.argv = cli->argv,
                                      .who = "node",
                                      .mark = KEEPER_NODE_MARK,
                                      .child = "the node",
@@ -61,9 +43,9 @@ static int split(struct cli *cli, const struct options *o, char **argv,
     return rc == 1;
 }
 
-static int run_node(struct cli *cli, int argc, char **argv)
+static int run_node(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct options o = {.silence_ms = 10000};
+    const struct options *o = values;
     struct keeper_link link;
     struct channel_secret secret;
     struct node_identity identity;
@@ -71,8 +53,10 @@ static int run_node(struct cli *cli, int argc, char **argv)
     struct err err = {0};
     int null, code;
 
-    if (!parse(cli, argc, argv, &o, &code))
-        return code;
+    if (argc > 0)
+        return cli_usage(cli, "expected no argument, got '%s'", argv[0]);
+    if (o->address == NULL)
+        return cli_usage(cli, "--connect is missing");
     if (node_read_secret(STDIN_FILENO, &secret, &identity, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -80,30 +64,39 @@ static int run_node(struct cli *cli, int argc, char **argv)
         (void)dup2(null, STDIN_FILENO);
         (void)close(null);
     }
-    if (!split(cli, &o, argv, &link, &code))
+    if (!split(cli, o, &link, &code))
         return code;
     args = (struct node_args){.keeper_fd = link.fd,
                               .identity = identity,
-                              .address = o.address,
-                              .silence_ms = (uint64_t)o.silence_ms,
-                              .encrypt = !o.plain,
-                              .cancels_job = o.scancel,
+                              .address = o->address,
+                              .silence_ms = (uint64_t)o->silence_ms,
+                              .encrypt = !o->plain,
+                              .cancels_job = o->scancel,
                               .version = BROOD_VERSION};
     return node_run(&args, &secret, &err) < 0 ? cli_fail(cli, CLI_FAILED, &err)
                                               : CLI_DONE;
 }
 
+static const struct cli_option options[] = {
+    {"connect", "ADDRESS:PORT",
+     "\n"
+     "where the run's supervisor listens",
+     CLI_TEXT(struct options, address)},
+    {"silence", "MS", "end when nothing came from there for so long (10000)",
+     CLI_NUMBER(struct options, silence_ms, 1, 86400000)},
+    {"plain", NULL, "do not encrypt (cluster.encrypt: false)",
+     CLI_FLAG(struct options, plain)},
+    {"scancel", NULL, "cancel the Slurm job in which it runs when the connection is lost",
+     CLI_FLAG(struct options, scancel)},
+    {0}};
+
 const struct command cmd_node = {
     .name = "node",
     .arguments = "--connect ADDRESS:PORT [options]",
     .summary = "Serve one machine's part of a run (started by its launcher)",
+    .options = options,
+    CLI_INTO(struct options, .silence_ms = 10000),
     .help =
-        "  --connect ADDRESS:PORT\n"
-        "                   where the run's supervisor listens\n"
-        "  --silence MS     end when nothing came from there for so long (10000)\n"
-        "  --plain          do not encrypt (cluster.encrypt: false)\n"
-        "  --scancel        cancel the Slurm job in which it runs when the connection is "
-        "lost\n"
         "\nReads its key from standard input: 96 hexadecimal digits. It ends, and all "
         "that\n"
         "it has started, when the connection ends. See `cluster` in a configuration.\n"

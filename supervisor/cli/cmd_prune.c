@@ -350,25 +350,19 @@ static int prune_all(const struct cli *cli, const struct options *o)
     return code;
 }
 
-static int run_prune(struct cli *cli, int argc, char **argv)
+static int run_prune(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct options o = {.keep = 1};
-    const struct cli_option own[] = {{"keep", .number = &o.keep, 1, 1000000},
-                                     {"dry-run", .flag = &o.is_dry},
-                                     {"log", .flag = &o.with_log},
-                                     {0}};
-    int code;
+    const struct options *o = values;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind == argc)
-        return prune_all(cli, &o);
-    for (int i = optind; i < argc; i++) {
+    if (argc == 0)
+        return prune_all(cli, o);
+    for (int i = 0; i < argc; i++) {
         struct err err = {0};
         char *path = NULL;
         int one = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err) < 0
                       ? cli_fail_run(cli, &err)
-                      : prune_one(cli, path, &o);
+                      : prune_one(cli, path, o);
 
         code = code == CLI_DONE ? one : code;
         free(path);
@@ -376,16 +370,25 @@ static int run_prune(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"keep", "N", "keep the N newest (1)", CLI_NUMBER(struct options, keep, 1, 1000000)},
+    {"log", NULL,
+     "also remove the experience log of a run that is done; it\n"
+     "can then not be made longer, nor forked",
+     CLI_FLAG(struct options, with_log)},
+    {"dry-run", NULL,
+     "remove nothing, print what would go (--json, too: removed,\n"
+     "log_removed and freed_bytes are those of a real one)",
+     CLI_FLAG(struct options, is_dry)},
+    {0}};
+
 const struct command cmd_prune = {
     .name = "prune",
     .arguments = "[RUN...] [options]",
     .summary = "Remove checkpoints of runs that are over, but the best and the newest",
+    .options = options,
+    CLI_INTO(struct options, .keep = 1),
     .help =
-        "  --keep N         keep the N newest (1)\n"
-        "  --log            also remove the experience log of a run that is done; it\n"
-        "                   can then not be made longer, nor forked\n"
-        "  --dry-run        remove nothing, print what would go (--json, too: removed,\n"
-        "                   log_removed and freed_bytes are those of a real one)\n"
         "\nWithout RUN, all runs that are over are pruned; those of a study with\n"
         "--runs-dir runs/STUDY, while no sweep works on it. The best checkpoint is\n"
         "the one whose newest evaluation has the highest return, of each team; a run\n"
@@ -393,5 +396,6 @@ const struct command cmd_prune = {
         "checkpoint.max_to_keep decides. Damaged checkpoints stay, and the one from\n"
         "which a run with a damaged log can be resumed.\n"
         "\nexample: brood prune --keep 2 --dry-run\n",
+    .takes = CLI_OVER,
     .run = run_prune,
 };

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 struct replay_options {
-    const char *run; /* NULL: the newest one */
     const char *from, *agent, *out, *trace;
     struct cli_texts fetches;
     struct replay_condition until;
@@ -30,31 +29,6 @@ static int take_condition(const struct cli *cli, const char *text, void *to)
     return replay_condition_parse(&o->until, text, &err) < 0
                ? cli_usage(cli, "--until %s", err.msg)
                : 0;
-}
-
-static int parse(struct cli *cli, int argc, char **argv, struct replay_options *o,
-                 int *ret_code)
-{
-    const struct cli_option own[] = {{"to", .number = &o->to, 1, INT64_MAX},
-                                     {"until", .take = take_condition, .to = o},
-                                     {"from", .text = &o->from},
-                                     {"agent", .text = &o->agent},
-                                     {"fetch", .texts = &o->fetches},
-                                     {"messages", .flag = &o->messages},
-                                     {"trace", .text = &o->trace},
-                                     {"out", .text = &o->out},
-                                     {"trust", .flag = &o->trust},
-                                     {0}};
-
-    if (!cli_parse(cli, argc, argv, own, ret_code))
-        return 0;
-    if ((o->to > 0) == o->has_until)
-        *ret_code = cli_usage(cli, "expected --to STEP or --until CONDITION");
-    else if (o->out != NULL && o->fetches.n == 0)
-        *ret_code = cli_usage(cli, "--out is for the values of --fetch TENSOR");
-    else
-        *ret_code = cli_one_argument(cli, argc, argv, "run", &o->run);
-    return *ret_code == 0;
 }
 
 /* ---- progress, on a terminal ---- */
@@ -209,55 +183,78 @@ static int replay(const struct cli *cli, const struct replay_options *o,
     return code;
 }
 
-static int run_replay(struct cli *cli, int argc, char **argv)
+static int run_replay(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct replay_options o = {0};
+    const struct replay_options *o = values;
     struct run_dir *dir = NULL;
     struct binaries bin;
     struct err err = {0};
     char *path = NULL;
     int code;
 
-    if (!parse(cli, argc, argv, &o, &code) || !cli_keep(cli, 0, &code))
+    if ((o->to > 0) == o->has_until)
+        return cli_usage(cli, "expected --to STEP or --until CONDITION");
+    if (o->out != NULL && o->fetches.n == 0)
+        return cli_usage(cli, "--out is for the values of --fetch TENSOR");
+    if (!cli_keep(cli, 0, &code))
         return code;
     if (log_get_level() == LOG_LEVEL_INFO)
         log_set_level(LOG_LEVEL_WARN); /* the run's own lines are in its logs */
-    if (run_dir_find(cli->runs_dir, o.run, &path, &err) < 0)
+    if (run_dir_find(cli->runs_dir, argv[0], &path, &err) < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     if (binaries_find(&bin, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
-    else if ((!o.trust && run_dir_check_trust(path, &err) < 0) ||
+    else if ((!o->trust && run_dir_check_trust(path, &err) < 0) ||
              run_dir_open(&dir, path, 0, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
     else
-        code = replay(cli, &o, dir, &bin);
+        code = replay(cli, o, dir, &bin);
     run_dir_free(dir);
     free(path);
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"to", "STEP", "play to the round that reaches this step; or",
+     CLI_NUMBER(struct replay_options, to, 1, INT64_MAX)},
+    {"until", "CONDITION",
+     "to the first value of a metric for which this holds:\n"
+     "'COLUMN > NUMBER' (<, >=, <=) or 'COLUMN is nonfinite'",
+     CLI_TAKE(take_condition)},
+    {"fetch", "TENSOR",
+     "show this tensor of that round: of act, of each stage of its\n"
+     "updates, and after it; repeatable",
+     CLI_TEXTS(struct replay_options, fetches)},
+    {"agent", "AGENT", "of this process alone; default: all that have it",
+     CLI_TEXT(struct replay_options, agent)},
+    {"messages", NULL,
+     "show the requests of that round, with all that they hold, and\n"
+     "the rows of their batches, as lines of JSON",
+     CLI_FLAG(struct replay_options, messages)},
+    {"out", "FILE",
+     "also write the tensors as an .npz; names in it are\n"
+     "AGENT/STAGE/UPDATE.PASS.RUN/TENSOR",
+     CLI_TEXT(struct replay_options, out)},
+    {"trace", "FILE", "record that round as `brood trace` does",
+     CLI_TEXT(struct replay_options, trace)},
+    {"from", "STEP",
+     "the checkpoint to play from; default: the newest one before\n"
+     "that point, or for most conditions the oldest one",
+     CLI_TEXT(struct replay_options, from)},
+    {"trust", NULL,
+     "replay another user's run; programs that its configuration\n"
+     "names are executed",
+     CLI_FLAG(struct replay_options, trust)},
+    {0}};
+
 const struct command cmd_replay = {
     .name = "replay",
     .arguments = "[RUN] [options]",
+    .one = "run",
     .summary = "Play a part of a run again and show any tensor there",
+    .options = options,
+    CLI_INTO(struct replay_options, 0),
     .help =
-        "  --to STEP        play to the round that reaches this step; or\n"
-        "  --until CONDITION  to the first value of a metric for which this holds:\n"
-        "                   'COLUMN > NUMBER' (<, >=, <=) or 'COLUMN is nonfinite'\n"
-        "  --fetch TENSOR   show this tensor of that round: of act, of each stage of "
-        "its\n"
-        "                   updates, and after it; repeatable\n"
-        "  --agent AGENT    of this process alone; default: all that have it\n"
-        "  --messages       show the requests of that round, with all that they hold, "
-        "and\n"
-        "                   the rows of their batches, as lines of JSON\n"
-        "  --out FILE       also write the tensors as an .npz; names in it are\n"
-        "                   AGENT/STAGE/UPDATE.PASS.RUN/TENSOR\n"
-        "  --trace FILE     record that round as `brood trace` does\n"
-        "  --from STEP      the checkpoint to play from; default: the newest one before\n"
-        "                   that point, or for most conditions the oldest one\n"
-        "  --trust          replay another user's run; programs that its configuration\n"
-        "                   names are executed\n"
         "\nNothing of the run changes, which may be live or over. Rows that the replay\n"
         "appends are compared with the run's log: a difference is an error. The metrics\n"
         "of the round's updates are shown, too; with 'is nonfinite', or without "

@@ -224,72 +224,79 @@ static int check_request(const struct cli *cli, struct request *q)
     return 0;
 }
 
-static int run_report(struct cli *cli, int argc, char **argv)
+static int run_report(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct request q = {0};
-    const struct cli_option own[] = {
-        {"metric", .text = &q.metric}, {"csv", .flag = &q.csv},   {"svg", .text = &q.svg},
-        {"html", .text = &q.html},     {"play", .text = &q.play}, {0}};
+    struct request *q = values;
     char *newest = NULL, *study;
     struct err err = {0};
-    int code, rc;
+    int rc, code = check_request(cli, q);
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    code = check_request(cli, &q);
     if (code != 0)
         return code;
-    study = optind == argc - 1 ? study_dir_find(cli->runs_dir, argv[optind]) : NULL;
-    if (study != NULL && (q.play != NULL || q.metric != NULL)) {
+    study = argc == 1 ? study_dir_find(cli->runs_dir, argv[0]) : NULL;
+    if (study != NULL && (q->play != NULL || q->metric != NULL)) {
         free(study);
         return cli_usage(cli,
-                         q.play != NULL
+                         q->play != NULL
                              ? "--play is for runs: the page of a study has no episode"
                              : "--metric is for runs: a study's file names its column");
     }
     if (study != NULL)
-        rc = report_study(cli, &q, study, &err);
-    else if (optind == argc)
-        rc = report(cli, &q, &newest, 1, &err);
+        rc = report_study(cli, q, study, &err);
+    else if (argc == 0)
+        rc = report(cli, q, &newest, 1, &err);
     else
-        rc = report(cli, &q, argv + optind, (size_t)(argc - optind), &err);
+        rc = report(cli, q, argv, (size_t)argc, &err);
     free(study);
     if (rc < 0)
         return cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
     return CLI_DONE;
 }
 
+static const struct cli_option options[] = {
+    {"metric", "NAME", "a column of progress.csv (default: the team's return)",
+     CLI_TEXT(struct request, metric)},
+    {"csv", NULL, "print every point of every curve as CSV",
+     CLI_FLAG(struct request, csv)},
+    {"svg", "FILE", "draw the curves", CLI_TEXT(struct request, svg)},
+    {"html", "FILE",
+     "write a page to send to somebody: one file that loads nothing and\n"
+     "has no script; - prints it in place of the table",
+     CLI_TEXT(struct request, html)},
+    {"play", "WHEN",
+     "the episode in the page: worlds (only of brood's own worlds, the\n"
+     "default), always (also of an environment that is a program, which\n"
+     "the run's configuration names), never",
+     CLI_TEXT(struct request, play)},
+    {0}};
+
 const struct command cmd_report = {
     .name = "report",
     .arguments = "[RUN... | STUDY] [options]",
     .summary =
         "Print a table and draw learning curves over seeds, or the results of a study",
+    .options = options,
+    CLI_INTO(struct request, 0),
     .help =
-        "  --metric NAME    a column of progress.csv (default: the team's return)\n"
-        "  --csv            print every point of every curve as CSV\n"
-        "  --svg FILE       draw the curves\n"
-        "  --html FILE      write a page to send to somebody: one file that loads "
-        "nothing and\n"
-        "                   has no script; - prints it in place of the table\n"
-        "  --play WHEN      the episode in the page: worlds (only of brood's own worlds, "
-        "the\n"
-        "                   default), always (also of an environment that is a program, "
-        "which\n"
-        "                   the run's configuration names), never\n"
-        "\nRuns whose names differ only in their number or seed form one row. Each "
-        "run\ncontributes the mean of its last tenth; the interval is bootstrapped, "
-        "and iqm is\nthe mean without the lowest and highest quarter. Runs that "
-        "cannot be used are "
-        "left\nout, with a line that names them.\n"
+        "\nRuns whose names differ only in their number or seed form one row. Each run\n"
+        "contributes the mean of its last tenth; the interval is bootstrapped, and iqm "
+        "is\n"
+        "the mean without the lowest and highest quarter. Runs that cannot be used are "
+        "left\n"
+        "out, with a line that names them.\n"
         "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
-        "value\ngoes together; --svg draws parallel coordinates, and each key "
-        "alone.\nOf population based training: each member's value and settings, and who "
-        "became a\nfork of whom, which --svg draws and --csv prints for every round.\n"
+        "value\n"
+        "goes together; --svg draws parallel coordinates, and each key alone.\n"
+        "Of population based training: each member's value and settings, and who became "
+        "a\n"
+        "fork of whom, which --svg draws and --csv prints for every round.\n"
         "\nThe page of runs has their curves, evaluations, an episode of the newest "
-        "checkpoint,\nthe configuration and what it changes against the defaults, "
-        "changes "
-        "while they ran,\ndeaths and respawns, checkpoints, build and machine. That of a "
-        "study has its trials,\npictures, failures and files.\n"
+        "checkpoint,\n"
+        "the configuration and what it changes against the defaults, changes while they "
+        "ran,\n"
+        "deaths and respawns, checkpoints, build and machine. That of a study has its "
+        "trials,\n"
+        "pictures, failures and files.\n"
         "\nexample: brood report trial-s1 trial-s2 trial-s3 --svg curves.svg\n",
     .run = run_report,
 };

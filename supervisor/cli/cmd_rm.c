@@ -69,18 +69,16 @@ static int was_submitted(const struct cli *cli, const char *run)
            submitted_find(&job, cli->runs_dir, run);
 }
 
-static int run_rm(struct cli *cli, int argc, char **argv)
+static int run_rm(struct cli *cli, void *values, int argc, char **argv)
 {
     struct err err = {0};
     int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (optind == argc)
+    if (argc == 0)
         return cli_usage(cli, "expected at least one run");
     if (run_remove_leftovers(cli->runs_dir, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
-    for (int i = optind; i < argc; i++) {
+    for (int i = 0; i < argc; i++) {
         char *path = NULL;
         const int rc = run_dir_find_own_name(cli->runs_dir, argv[i], &path, &err);
         int one = rc == 0 || (rc == ERR_NOT_FOUND && was_submitted(cli, argv[i]))
@@ -101,5 +99,6 @@ const struct command cmd_rm = {
         "\nA live run is refused: stop it first. The other runs are still removed; the\n"
         "exit code is that of the first failure.\n"
         "\nexample: brood rm trial-s1 trial-s2 trial-s3\n",
+    .takes = CLI_OVER,
     .run = run_rm,
 };

@@ -177,35 +177,6 @@ static int check_seeds(const struct cli *cli, const struct run_options *o)
     return 0;
 }
 
-/* Returns 1 to continue; otherwise *ret_code is the exit code. */
-static int parse(struct cli *cli, int argc, char **argv, struct run_options *o,
-                 int *ret_code)
-{
-    const struct cli_option own[] = {{"name", .text = &o->name},
-                                     {"seed", .take = take_seed, .to = o},
-                                     {"seeds", .take = take_seeds, .to = o},
-                                     {"jobs", .number = &o->jobs, 1, SEEDS_MAX},
-                                     {"set", .texts = &o->sets},
-                                     {"force", .flag = &o->force},
-                                     {"init-from", .text = &o->init_from},
-                                     {"detach", .flag = &o->detach},
-                                     {"rescue", .text = &o->rescue},
-                                     {"until", .number = &o->until, 1, INT64_MAX},
-                                     {"memory-limit", .take = take_memory, .to = o},
-                                     {0}};
-    int rc;
-
-    if (!cli_parse(cli, argc, argv, own, ret_code))
-        return 0;
-    rc = check_seeds(cli, o);
-    if (rc == 0 && optind != argc - 1)
-        rc = cli_usage(cli, "expected one configuration file, got %d", argc - optind);
-    if (rc == 0)
-        o->config_path = argv[optind];
-    *ret_code = rc;
-    return rc == 0;
-}
-
 /* Trains one run; without --name it gets the configuration's name and a number. */
 static int train_named(const struct cli *cli, struct run_options *o,
                        const struct run_config *config, const char *suffix,
@@ -468,60 +439,81 @@ static int begins_any(const struct run_options *o)
     return o->again == NULL || !o->again->committed || o->again->place + 1 < n_runs;
 }
 
-static int run_run(struct cli *cli, int argc, char **argv)
+static int run_run(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct run_options o = {.jobs = 1};
+    struct run_options *o = values;
     struct keeper_task again;
     struct weights *init = NULL;
     struct err err = {0};
     int code;
 
-    if (!parse(cli, argc, argv, &o, &code))
+    if ((code = check_seeds(cli, o)) != 0)
         return code;
+    if (argc != 1)
+        return cli_usage(cli, "expected one configuration file, got %d", argc);
+    o->config_path = argv[0];
     if (keeper_resume_task(&again)) {
         /* The supervisor may have died before it could report its first checkpoint. */
         again.committed |= newest_checkpoint(again.path) >= 0;
-        o.again = &again;
+        o->again = &again;
     }
-    if (o.is_series && o.again == NULL && !begin_series(cli, &o, &code))
+    if (o->is_series && o->again == NULL && !begin_series(cli, o, &code))
         return code;
-    if (!cli_keep(cli, o.detach, &code))
+    if (!cli_keep(cli, o->detach, &code))
         return code;
-    if (train_check_rescue(o.rescue, &err) < 0)
+    if (train_check_rescue(o->rescue, &err) < 0)
         return fail_to_begin(cli, &err);
-    if (o.init_from != NULL && begins_any(&o) &&
-        weights_find(&init, cli->runs_dir, o.init_from, init_copy_given(), cli_skipped,
+    if (o->init_from != NULL && begins_any(o) &&
+        weights_find(&init, cli->runs_dir, o->init_from, init_copy_given(), cli_skipped,
                      cli, &err) < 0)
         return cli_fail(cli, err.code == ERR_CORRUPT ? CLI_FAILED : CLI_NOT_THERE, &err);
-    code = train_all(cli, &o, init);
+    code = train_all(cli, o, init);
     weights_free(init);
-    first_variables_done(&o.variables);
-    free(o.path);
+    first_variables_done(&o->variables);
+    free(o->path);
     return code;
 }
+
+static const struct cli_option options[] = {
+    {"name", "NAME", "the run's name (default: the configuration's, with a number)",
+     CLI_TEXT(struct run_options, name)},
+    {"seed", "N", "set run.seed", CLI_TAKE(take_seed)},
+    {"seeds", "1-3,7", "one run per seed, one after another: NAME-s1 and so on",
+     CLI_TAKE(take_seeds)},
+    {"jobs", "N", "N of those at a time",
+     CLI_NUMBER(struct run_options, jobs, 1, SEEDS_MAX)},
+    {"set", "KEY=VALUE", "set a configuration value by its dotted path; repeatable",
+     CLI_TEXTS(struct run_options, sets)},
+    {"detach", NULL,
+     "return after the first round; the run continues in the\n"
+     "background",
+     CLI_FLAG(struct run_options, detach)},
+    {"force", NULL, "replace a finished run of that name",
+     CLI_FLAG(struct run_options, force)},
+    {"init-from", "RUN[@STEP]", "start with the weights of a checkpoint",
+     CLI_TEXT(struct run_options, init_from)},
+    {"until", "STEP",
+     "stop there, as `brood stop` would; `resume` continues (with\n"
+     "--seeds: each run, and the exit code is 4)",
+     CLI_NUMBER(struct run_options, until, 1, INT64_MAX)},
+    {"memory-limit", "SIZE",
+     "fail if all processes of the run together take more\n"
+     "memory, such as 8G; a log on a tmpfs and parameters that\n"
+     "agents share count for each agent that maps them",
+     CLI_TAKE(take_memory)},
+    {"rescue", "DIR",
+     "if the run directory is deleted meanwhile, write the last\n"
+     "checkpoint into a run in DIR",
+     CLI_TEXT(struct run_options, rescue)},
+    {0}};
 
 const struct command cmd_run = {
     .name = "run",
     .arguments = "CONFIG [options]",
     .summary = "Start a run and show its live view",
+    .options = options,
+    CLI_INTO(struct run_options, .jobs = 1),
     .help =
-        "  --name NAME      the run's name (default: the configuration's, with a "
-        "number)\n"
-        "  --seed N         set run.seed\n"
-        "  --seeds 1-3,7    one run per seed, one after another: NAME-s1 and so on\n"
-        "  --jobs N         N of those at a time\n"
-        "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
-        "  --detach         return after the first round; the run continues in the\n"
-        "                   background\n"
-        "  --force          replace a finished run of that name\n"
-        "  --init-from RUN[@STEP]  start with the weights of a checkpoint\n"
-        "  --until STEP     stop there, as `brood stop` would; `resume` continues (with\n"
-        "                   --seeds: each run, and the exit code is 4)\n"
-        "  --memory-limit SIZE  fail if all processes of the run together take more\n"
-        "                   memory, such as 8G; a log on a tmpfs and parameters that\n"
-        "                   agents share count for each agent that maps them\n"
-        "  --rescue DIR     if the run directory is deleted meanwhile, write the last\n"
-        "                   checkpoint into a run in DIR\n"
         "\nIf the view has more agents than rows, the arrow keys scroll.\n"
         "\nexample: brood run configs/simple_spread.yaml --set run.env_steps=100000\n",
     .run = run_run,

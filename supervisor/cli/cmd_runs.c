@@ -300,23 +300,24 @@ static int take_run(const struct cli *cli, const char *path, const struct where 
     return CLI_DONE;
 }
 
-static int run_runs(struct cli *cli, int argc, char **argv)
+struct options {
+    const char *where;
+};
+
+static int run_runs(struct cli *cli, void *values, int argc, char **argv)
 {
-    const char *conditions = NULL;
-    const struct cli_option own[] = {{"where", .text = &conditions}, {0}};
+    const struct options *o = values;
     struct table t = {0};
     struct where where = {0};
     struct err err = {0};
     int64_t waited_ms = 0;
     char **paths;
     size_t n;
-    int code;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind < argc)
+    if (argc > 0)
         return cli_usage(cli, "expected no arguments");
-    if (conditions != NULL && take_where(&where, conditions, &err) < 0) {
+    if (o->where != NULL && take_where(&where, o->where, &err) < 0) {
         free(where.text);
         return cli_usage(cli, "--where: %s", err.msg);
     }
@@ -333,14 +334,21 @@ static int run_runs(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"where", "CONDITIONS",
+     "only runs for which all of them hold: FIELD=VALUE, with\n"
+     "spaces between; FIELD is state, tag, name, env or\n"
+     "algorithm (of any agent); VALUE may have * and ?",
+     CLI_TEXT(struct options, where)},
+    {0}};
+
 const struct command cmd_runs = {
     .name = "runs",
     .arguments = "[options]",
     .summary = "List the runs: state, steps, last return, disk use",
+    .options = options,
+    CLI_INTO(struct options, 0),
     .help =
-        "  --where CONDITIONS  only runs for which all of them hold: FIELD=VALUE, with\n"
-        "                   spaces between; FIELD is state, tag, name, env or\n"
-        "                   algorithm (of any agent); VALUE may have * and ?\n"
         "\nThe newest run comes first. Commands use it where RUN is left out. All runs "
         "of\n"
         "other users together are read for at most three seconds; a line says how many\n"

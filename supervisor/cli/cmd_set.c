@@ -132,34 +132,35 @@ static int is_key(const char *word)
     return schema_find(&run_schema, section) != NULL;
 }
 
-static int set_run(struct cli *cli, int argc, char **argv)
+struct options {
+    long long step; /* -1: the next round */
+    int cancels;
+};
+
+static int set_run(struct cli *cli, void *values, int argc, char **argv)
 {
-    long long step = -1;
-    int cancels = 0, has_step, code;
-    const struct cli_option own[] = {
-        {"at-step", .number = &step, 0, INT64_MAX}, {"cancel", .flag = &cancels}, {0}};
+    const struct options *o = values;
+    const int cancels = o->cancels, has_step = o->step >= 0;
+    const uint64_t at = (uint64_t)o->step;
     struct control_client *client = NULL;
     struct cli_changes changes;
     const char *run = NULL;
     char *path = NULL;
     struct err err = {0};
-    uint64_t at;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    has_step = step >= 0;
     if (cancels && has_step)
         return cli_usage(cli, "--cancel acts at once and takes no --at-step");
-    if (optind < argc && strchr(argv[optind], '=') == NULL &&
-        !(cancels && is_key(argv[optind])))
-        run = argv[optind++];
-    if (optind == argc && !cancels)
+    if (argc > 0 && strchr(argv[0], '=') == NULL && !(cancels && is_key(argv[0]))) {
+        run = *argv++;
+        argc--;
+    }
+    if (argc == 0 && !cancels)
         return cli_usage(cli, "expected KEY=VALUE");
-    for (int i = optind; i < argc && cancels; i++)
+    for (int i = 0; i < argc && cancels; i++)
         if (strchr(argv[i], '=') != NULL)
             return cli_usage(cli, "%s: --cancel takes keys without a value", argv[i]);
-    changes = (struct cli_changes){argv + optind, (size_t)(argc - optind)};
-    at = (uint64_t)step;
+    changes = (struct cli_changes){argv, (size_t)argc};
     if (cli_open_run(cli, run, CLI_ANSWERS_WITHIN_MS, &path, &client, &err) < 0 ||
         (cancels ? cancel_changes(cli, client, &changes, &err)
                  : cli_change_run(cli, client, path, &changes, has_step ? &at : NULL,
@@ -170,16 +171,25 @@ static int set_run(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"at-step", "N",
+     "before the first round at or after this step\n"
+     "(default: the next round)",
+     CLI_NUMBER(struct options, step, 0, INT64_MAX)},
+    {"cancel", "[KEY...]",
+     "\n"
+     "cancel changes that are not yet in force: those of the\n"
+     "keys, or all; `brood status` lists them as pending",
+     CLI_FLAG(struct options, cancels)},
+    {0}};
+
 const struct command cmd_set = {
     .name = "set",
     .arguments = "[RUN] KEY=VALUE... | --cancel [KEY...] [options]",
     .summary = "Change configuration values of a live run",
+    .options = options,
+    CLI_INTO(struct options, .step = -1),
     .help =
-        "  --at-step N      before the first round at or after this step\n"
-        "                   (default: the next round)\n"
-        "  --cancel [KEY...]\n"
-        "                   cancel changes that are not yet in force: those of the\n"
-        "                   keys, or all; `brood status` lists them as pending\n"
         "\nThese take effect at once: learning rates, polyak, discount, clip_norm, all\n"
         "intervals, the run's length, experience.keep, evaluation.render and its\n"
         "max_to_keep, restart.*, respond_within, memory_limit, and of `settings` the\n"
@@ -196,5 +206,6 @@ const struct command cmd_set = {
         "\nexample: brood set simple_spread-1 "
         "agents.agent_0.optimizer.learning_rate=0.001\n"
         "         brood set simple_spread-1 --cancel defaults.discount\n",
+    .takes = CLI_LIVE,
     .run = set_run,
 };

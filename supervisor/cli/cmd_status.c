@@ -221,20 +221,16 @@ static int print_waiting(const struct cli *cli, const char *run,
     return CLI_DONE;
 }
 
-static int run_status_command(struct cli *cli, int argc, char **argv)
+static int run_status_command(struct cli *cli, void *values, int argc, char **argv)
 {
     struct run_facts facts;
     struct submitted job;
     struct err err = {0};
     struct progress *progress;
-    const char *name;
+    const char *name = argv[0];
     char *path = NULL;
-    int code;
+    int code = CLI_DONE;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run or study", &name) != 0)
-        return CLI_USAGE;
     if (name != NULL && (path = study_dir_find(cli->runs_dir, name)) != NULL) {
         code = study_status_print(cli, path);
         free(path);
@@ -266,6 +262,7 @@ static int run_status_command(struct cli *cli, int argc, char **argv)
 const struct command cmd_status = {
     .name = "status",
     .arguments = "[RUN | STUDY]",
+    .one = "run or study",
     .summary = "Show the status of a run and its agents, or of a study",
     .help =
         "\nRUN: a name under the runs directory or a path; default: the newest run.\n"

@@ -166,7 +166,7 @@ static int ask(const struct cli *cli, const char *run, const char *agent,
     return rc;
 }
 
-static int steer_run(struct cli *cli, int argc, char **argv)
+static int steer_run(struct cli *cli, void *values, int argc, char **argv)
 {
     const struct command *c = cli->command;
     const char *done = c == &cmd_pause      ? "paused"
@@ -174,14 +174,8 @@ static int steer_run(struct cli *cli, int argc, char **argv)
                        : c == &cmd_stop     ? "stopped"
                                             : "checkpoint";
     struct err err = {0};
-    const char *run;
-    int code;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
-        return CLI_USAGE;
-    return ask(cli, run, NULL, done, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
+    return ask(cli, argv[0], NULL, done, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 
 /* Reports that the only argument is not an agent of the newest run; it may be a run. */
@@ -198,18 +192,16 @@ static int fail_agent(const struct cli *cli, const char *word, const struct err 
     return code;
 }
 
-static int steer_agent(struct cli *cli, int argc, char **argv)
+static int steer_agent(struct cli *cli, void *values, int argc, char **argv)
 {
     const char *done = cli->command == &cmd_kill ? "killed" : "a new process is in place";
     const char *run, *agent;
     struct err err = {0};
-    int code, rc;
+    int rc;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (argc - optind != 1 && argc - optind != 2)
+    if (argc != 1 && argc != 2)
         return cli_usage(cli, "expected an agent: AGENT of the newest run, or RUN AGENT");
-    run = argc - optind == 2 ? argv[optind] : NULL;
+    run = argc == 2 ? argv[0] : NULL;
     agent = argv[argc - 1];
     rc = ask(cli, run, agent, done, &err);
     if (rc == ERR_NOT_FOUND && run == NULL)
@@ -220,34 +212,42 @@ static int steer_agent(struct cli *cli, int argc, char **argv)
 const struct command cmd_pause = {
     .name = "pause",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Pause a run at the next round boundary",
     .help = CLI_WAIT_HELP "\nexample: brood pause simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = steer_run,
 };
 
 const struct command cmd_continue = {
     .name = "continue",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Continue a paused run",
     .help = "\nexample: brood continue simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = steer_run,
 };
 
 const struct command cmd_checkpoint = {
     .name = "checkpoint",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Make a run write a checkpoint at the next round boundary",
     .help = "\nReturns when the checkpoint is on the disk.\n" CLI_WAIT_HELP
             "\nexample: brood checkpoint simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = steer_run,
 };
 
 const struct command cmd_stop = {
     .name = "stop",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Stop a run after writing a checkpoint",
     .help = "\nReturns when all its processes have ended; `brood resume` continues the "
             "run.\n" CLI_WAIT_HELP "\nexample: brood stop simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = steer_run,
 };
 
@@ -256,6 +256,7 @@ const struct command cmd_kill = {
     .arguments = "[RUN] AGENT",
     .summary = "Kill an agent's process; its restart policy decides what follows",
     .help = "\nexample: brood kill simple_spread-1 agent_0\n",
+    .takes = CLI_LIVE,
     .run = steer_agent,
 };
 
@@ -264,5 +265,6 @@ const struct command cmd_respawn = {
     .arguments = "[RUN] AGENT",
     .summary = "Replace an agent's process and apply the changes that wait for that",
     .help = CLI_WAIT_HELP "\nexample: brood respawn simple_spread-1 agent_0\n",
+    .takes = CLI_LIVE,
     .run = steer_agent,
 };

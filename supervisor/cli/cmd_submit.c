@@ -381,36 +381,23 @@ static int take_seeds(const struct cli *cli, const char *text, void *to)
     return seeds_take(cli, text, &s->seeds);
 }
 
-/* Returns 1 to continue; otherwise *ret_code is the exit code. */
-static int parse(struct submit *s, int argc, char **argv, int *ret_code)
+/* Takes the configuration and sbatch's options. Returns 0 or an exit code. */
+static int take_arguments(struct submit *s, int argc, char **argv)
 {
-    const struct cli_option own[] = {{"name", .text = &s->name},
-                                     {"seed", .number = &s->seed, 0, INT64_MAX},
-                                     {"seeds", .take = take_seeds, .to = s},
-                                     {"set", .texts = &s->sets},
-                                     {"dry-run", .flag = &s->is_dry},
-                                     {0}};
-    int rc = 0;
-
-    if (!cli_parse(s->cli, argc, argv, own, ret_code))
-        return 0;
     if (s->seeds.n > 0 && s->seed >= 0)
-        rc = cli_usage(s->cli, "--seed and --seeds are both given, expected one");
-    if (rc == 0 && optind >= argc)
-        rc = cli_usage(s->cli, "expected one configuration file");
-    if (rc == 0 && optind + 1 < argc && argv[optind + 1][0] != '-')
-        rc = cli_usage(s->cli,
-                       "expected one configuration file, and sbatch's options after --");
-    if (rc == 0) {
-        s->config_path = argv[optind];
-        s->options = argv + optind + 1;
-        s->n_options = (size_t)(argc - optind - 1);
-    }
-    for (size_t i = 0; rc == 0 && i < s->n_options; i++)
+        return cli_usage(s->cli, "--seed and --seeds are both given, expected one");
+    if (argc == 0)
+        return cli_usage(s->cli, "expected one configuration file");
+    if (argc > 1 && argv[1][0] != '-')
+        return cli_usage(
+            s->cli, "expected one configuration file, and sbatch's options after --");
+    s->config_path = argv[0];
+    s->options = argv + 1;
+    s->n_options = (size_t)(argc - 1);
+    for (size_t i = 0; i < s->n_options; i++)
         if (strchr(s->options[i], '\n') != NULL)
-            rc = cli_usage(s->cli, "option %zu of sbatch has a line break", i + 1);
-    *ret_code = rc;
-    return rc == 0;
+            return cli_usage(s->cli, "option %zu of sbatch has a line break", i + 1);
+    return 0;
 }
 
 static int prepare(struct submit *s, struct err *err)
@@ -435,9 +422,9 @@ static int prepare(struct submit *s, struct err *err)
     return rc;
 }
 
-static int run_submit(struct cli *cli, int argc, char **argv)
+static int run_submit(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct submit s = {.cli = cli, .seed = -1};
+    struct submit *s = values;
     struct trial trial = {.runs_dir = cli->runs_dir};
     struct policy_search search = cli_policy_search(cli);
     struct config_options co = {.env_names = env_agent_names,
@@ -456,48 +443,61 @@ static int run_submit(struct cli *cli, int argc, char **argv)
     const char *yaml;
     int code;
 
-    if (!parse(&s, argc, argv, &code))
+    s->cli = cli;
+    if ((code = take_arguments(s, argc, argv)) != 0)
         return code;
-    if (prepare(&s, &err) < 0 || (!s.is_dry && take_turn(&s, &err) < 0))
+    if (prepare(s, &err) < 0 || (!s->is_dry && take_turn(s, &err) < 0))
         return cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED, &err);
-    co.set = s.sets.text;
-    co.n_set = s.sets.n;
-    if (s.seed >= 0) {
-        (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%lld", s.seed);
-        s.sets.text[co.n_set++] = seed_set;
+    co.set = s->sets.text;
+    co.n_set = s->sets.n;
+    if (s->seed >= 0) {
+        (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%lld", s->seed);
+        s->sets.text[co.n_set++] = seed_set;
     }
-    if (run_config_read(&config, s.config_path, &co, &err) < 0)
+    if (run_config_read(&config, s->config_path, &co, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    name = choose_name(&s, &config);
-    code = run_config_merged(s.config_path, co.set, co.n_set, &yaml, &arena, &err) < 0
+    name = choose_name(s, &config);
+    code = run_config_merged(s->config_path, co.set, co.n_set, &yaml, &arena, &err) < 0
                ? cli_fail(cli, CLI_USAGE, &err)
-               : submit_named(&s, name, yaml);
+               : submit_named(s, name, yaml);
     free(name);
     arena_done(&arena);
     run_config_done(&config);
     return code;
 }
 
-static const char help[] =
-    "  --name NAME      the run's name (default: the configuration's, with a number)\n"
-    "  --seed N         set run.seed\n"
-    "  --seeds 1-5      a job array, one run per seed: NAME-s1 and so on\n"
-    "  --set KEY=VALUE  set a configuration value by its dotted path; repeatable\n"
-    "  --dry-run        print the script instead\n"
-    "\nThe job runs a copy of the configuration as it is now, or resumes the run if it\n"
-    "exists. Before its time limit or a preemption (--signal=B:USR1@60) it writes a\n"
-    "checkpoint, requeues itself, and later continues from there; so it does when Slurm\n"
-    "requeues it. The result has the bytes of an undisturbed run. The script, the\n"
-    "configuration and the output are in RUNS_DIR/.jobs/NAME. `brood status NAME` has\n"
-    "the job's id and state. Runs directory, configuration and brood must have the same\n"
-    "paths on all machines. With `cluster.launcher: slurm` the agents are spread over\n"
-    "the job's machines.\n"
-    "\nexample: brood submit configs/simple_spread.yaml --name far -- --time=30 -c 4\n";
+static const struct cli_option options[] = {
+    {"name", "NAME", "the run's name (default: the configuration's, with a number)",
+     CLI_TEXT(struct submit, name)},
+    {"seed", "N", "set run.seed", CLI_NUMBER(struct submit, seed, 0, INT64_MAX)},
+    {"seeds", "1-5", "a job array, one run per seed: NAME-s1 and so on",
+     CLI_TAKE(take_seeds)},
+    {"set", "KEY=VALUE", "set a configuration value by its dotted path; repeatable",
+     CLI_TEXTS(struct submit, sets)},
+    {"dry-run", NULL, "print the script instead", CLI_FLAG(struct submit, is_dry)},
+    {0}};
 
 const struct command cmd_submit = {
     .name = "submit",
     .arguments = "CONFIG [options] [-- SBATCH OPTIONS]",
     .summary = "Give a run to Slurm, as a job that survives preemption",
-    .help = help,
+    .options = options,
+    CLI_INTO(struct submit, .seed = -1),
+    .help =
+        "\nThe job runs a copy of the configuration as it is now, or resumes the run if "
+        "it\n"
+        "exists. Before its time limit or a preemption (--signal=B:USR1@60) it writes a\n"
+        "checkpoint, requeues itself, and later continues from there; so it does when "
+        "Slurm\n"
+        "requeues it. The result has the bytes of an undisturbed run. The script, the\n"
+        "configuration and the output are in RUNS_DIR/.jobs/NAME. `brood status NAME` "
+        "has\n"
+        "the job's id and state. Runs directory, configuration and brood must have the "
+        "same\n"
+        "paths on all machines. With `cluster.launcher: slurm` the agents are spread "
+        "over\n"
+        "the job's machines.\n"
+        "\nexample: brood submit configs/simple_spread.yaml --name far -- --time=30 -c "
+        "4\n",
     .run = run_submit,
 };

@@ -862,30 +862,29 @@ static void make_srun(struct sweep *sweep, int n_options, char **options,
     sweep->srun = words_argv(&w);
 }
 
-static int run_sweep(struct cli *cli, int argc, char **argv)
+struct options {
+    long long at_once;
+    const char *name, *launcher;
+    int retries_failed;
+};
+
+static int run_sweep(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct sweep w = {.cli = cli};
-    const char *given = NULL, *launcher = "local";
-    const struct cli_option own[] = {{"jobs", .number = &w.at_once, 1, MAX_JOBS},
-                                     {"name", .text = &given},
-                                     {"retry-failed", .flag = &w.retries_failed},
-                                     {"launcher", .text = &launcher},
-                                     {0}};
+    const struct options *o = values;
+    struct sweep w = {
+        .cli = cli, .at_once = o->at_once, .retries_failed = o->retries_failed};
     struct arena arena = ARENA_ZERO;
     struct err err = {0};
     char *name;
-    int code;
+    int code = check_launcher(&w, o->launcher, argc, argv);
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    code = check_launcher(&w, launcher, argc - optind, argv + optind);
     if (code != 0)
         return code;
-    if (study_read(&w.study, argv[optind], &err) < 0)
+    if (study_read(&w.study, argv[0], &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
-    if (strcmp(launcher, "slurm") == 0)
-        make_srun(&w, argc - optind - 1, argv + optind + 1, &arena);
-    name = given != NULL ? xstrdup(given) : name_of(argv[optind]);
+    if (strcmp(o->launcher, "slurm") == 0)
+        make_srun(&w, argc - 1, argv + 1, &arena);
+    name = o->name != NULL ? xstrdup(o->name) : name_of(argv[0]);
     w.name = name;
     code =
         run_dir_check_name(name, &err) < 0 ? cli_fail(cli, CLI_USAGE, &err) : sweep(&w);
@@ -895,52 +894,66 @@ static int run_sweep(struct cli *cli, int argc, char **argv)
     return code;
 }
 
-static const char help[] =
-    "  --jobs N         N runs at a time (1; with Slurm all)\n"
-    "  --launcher slurm each run is a job of Slurm's, or inside of a job a step of it;\n"
-    "                   options for srun follow the study and --\n"
-    "  --name NAME      of the study; default: the file's name\n"
-    "  --retry-failed   continue runs that failed in an earlier sweep, once each\n"
-    "\nA study's file:\n"
-    "  base: simple_spread.yaml        # relative to the file\n"
-    "  search:                         # KEY: values; \"KEY, KEY\": the same for both\n"
-    "    defaults.discount: [0.9, 0.95]\n"
-    "    defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.01]}\n"
-    "    experience.batch_size: {int: [64, 1024]}      # also {uniform: [0, 1]}\n"
-    "  method: {asha: {rungs: [50000, 150000], keep: 0.33}}   # or grid, random, pbt\n"
-    "  metric: {column: eval/team_return/agent, mode: max, last: 3}\n"
-    "  trials: 24                      # a grid has one for every combination\n"
-    "  seeds: [1, 2]                   # a trial's value is the mean over them\n"
-    "  limits: {cores: 2, memory: 8G}  # of a trial\n"
-    "\nTrials are the runs STUDY/1-s1 and so on, which can be watched and steered as "
-    "any\n"
-    "other. The same command continues a study after an interrupt, a death, or with "
-    "more\n"
-    "trials or seeds. A trial that fails has no value, and the others continue; "
-    "`report`\n"
-    "says why it failed. With asha, trials stop at the first rung, and the best of them "
-    "are\n"
-    "resumed up to the next one; the result does not depend on --jobs.\n"
-    "\n  method: {pbt: {population: 8, interval: 50000, rounds: 10}}\n"
-    "is population based training of 8 members. After every 50,000 steps all stop; the\n"
-    "worst quarter (quantile: 0.25) and those that failed become forks of members of\n"
-    "the best quarter. A fork begins with the settings of the better one, each drawn "
-    "anew\n"
-    "with probability 0.25 (resample) or else multiplied by 0.8 or 1.25 (factors: [0.8,\n"
-    "1.25]) within its range. Only keys that `brood set` can change are searched. A\n"
-    "member has a run for each seed; it is STUDY/3-s1, and STUDY/3-r2-s1 after it "
-    "became\n"
-    "a fork after round 2. Runs that were replaced are removed, unless keep: true. More\n"
-    "rounds may be added, up to run.env_steps.\n"
-    "\nOn a terminal a view shows the trials, the best so far and the time left; the "
-    "arrow\n"
-    "keys scroll.\n"
-    "\nexample: brood sweep study.yaml --jobs 2\n";
+static const struct cli_option options[] = {
+    {"jobs", "N", "N runs at a time (1; with Slurm all)",
+     CLI_NUMBER(struct options, at_once, 1, MAX_JOBS)},
+    {"launcher", "slurm",
+     "each run is a job of Slurm's, or inside of a job a step of it;\n"
+     "options for srun follow the study and --",
+     CLI_TEXT(struct options, launcher)},
+    {"name", "NAME", "of the study; default: the file's name",
+     CLI_TEXT(struct options, name)},
+    {"retry-failed", NULL, "continue runs that failed in an earlier sweep, once each",
+     CLI_FLAG(struct options, retries_failed)},
+    {0}};
 
 const struct command cmd_sweep = {
     .name = "sweep",
     .arguments = "STUDY.yaml [options] [-- SRUN OPTIONS]",
     .summary = "Search configurations: many runs, compared by one number",
-    .help = help,
+    .options = options,
+    CLI_INTO(struct options, .launcher = "local"),
+    .help =
+        "\nA study's file:\n"
+        "  base: simple_spread.yaml        # relative to the file\n"
+        "  search:                         # KEY: values; \"KEY, KEY\": the same for "
+        "both\n"
+        "    defaults.discount: [0.9, 0.95]\n"
+        "    defaults.optimizer.learning_rate: {log_uniform: [0.0003, 0.01]}\n"
+        "    experience.batch_size: {int: [64, 1024]}      # also {uniform: [0, 1]}\n"
+        "  method: {asha: {rungs: [50000, 150000], keep: 0.33}}   # or grid, random, "
+        "pbt\n"
+        "  metric: {column: eval/team_return/agent, mode: max, last: 3}\n"
+        "  trials: 24                      # a grid has one for every combination\n"
+        "  seeds: [1, 2]                   # a trial's value is the mean over them\n"
+        "  limits: {cores: 2, memory: 8G}  # of a trial\n"
+        "\nTrials are the runs STUDY/1-s1 and so on, which can be watched and steered as "
+        "any\n"
+        "other. The same command continues a study after an interrupt, a death, or with "
+        "more\n"
+        "trials or seeds. A trial that fails has no value, and the others continue; "
+        "`report`\n"
+        "says why it failed. With asha, trials stop at the first rung, and the best of "
+        "them are\n"
+        "resumed up to the next one; the result does not depend on --jobs.\n"
+        "\n  method: {pbt: {population: 8, interval: 50000, rounds: 10}}\n"
+        "is population based training of 8 members. After every 50,000 steps all stop; "
+        "the\n"
+        "worst quarter (quantile: 0.25) and those that failed become forks of members "
+        "of\n"
+        "the best quarter. A fork begins with the settings of the better one, each drawn "
+        "anew\n"
+        "with probability 0.25 (resample) or else multiplied by 0.8 or 1.25 (factors: "
+        "[0.8,\n"
+        "1.25]) within its range. Only keys that `brood set` can change are searched. A\n"
+        "member has a run for each seed; it is STUDY/3-s1, and STUDY/3-r2-s1 after it "
+        "became\n"
+        "a fork after round 2. Runs that were replaced are removed, unless keep: true. "
+        "More\n"
+        "rounds may be added, up to run.env_steps.\n"
+        "\nOn a terminal a view shows the trials, the best so far and the time left; the "
+        "arrow\n"
+        "keys scroll.\n"
+        "\nexample: brood sweep study.yaml --jobs 2\n",
     .run = run_sweep,
 };

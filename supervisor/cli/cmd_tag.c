@@ -53,38 +53,44 @@ static int change_tags(const struct cli *cli, const char *path,
     return code;
 }
 
-static int run_tag(struct cli *cli, int argc, char **argv)
+struct options {
+    struct cli_texts remove;
+    const char *note;
+};
+
+static int run_tag(struct cli *cli, void *values, int argc, char **argv)
 {
-    struct cli_texts remove = {.n = 0};
-    struct run_tags_change change = {.n_add = 0};
-    const struct cli_option own[] = {
-        {"remove", .texts = &remove}, {"note", .text = &change.note}, {0}};
+    const struct options *o = values;
+    struct run_tags_change change = {
+        .note = o->note, .remove = o->remove.text, .n_remove = o->remove.n};
     struct err err = {0};
     char *path = NULL;
     int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (optind == argc)
+    if (argc == 0)
         return cli_usage(cli, "expected a run, and tags");
-    if (run_dir_find(cli->runs_dir, argv[optind], &path, &err) < 0)
+    if (run_dir_find(cli->runs_dir, argv[0], &path, &err) < 0)
         return cli_fail_run(cli, &err);
-    change.remove = remove.text;
-    change.n_remove = remove.n;
-    change.add = (const char *const *)(argv + optind + 1);
-    change.n_add = (size_t)(argc - optind - 1);
+    change.add = (const char *const *)(argv + 1);
+    change.n_add = (size_t)(argc - 1);
     code = change_tags(cli, path, &change);
     free(path);
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"remove", "TAG", "take a tag away (repeatable)", CLI_TEXTS(struct options, remove)},
+    {"note", "TEXT", "a line about the run; an empty one removes it",
+     CLI_TEXT(struct options, note)},
+    {0}};
+
 const struct command cmd_tag = {
     .name = "tag",
     .arguments = "RUN [TAG...] [options]",
     .summary = "Tag a run, or note something about it",
-    .help = "  --remove TAG     take a tag away (repeatable)\n"
-            "  --note TEXT      a line about the run; an empty one removes it\n"
-            "\nRUN may be live or over. Without tags and options, its tags are printed.\n"
+    .options = options,
+    CLI_INTO(struct options, {0}),
+    .help = "\nRUN may be live or over. Without tags and options, its tags are printed.\n"
             "`brood runs --where tag=TAG` lists the runs with a tag.\n"
             "\nexample: brood tag simple_spread-1 paper --note 'figure 3, left'\n",
     .run = run_tag,

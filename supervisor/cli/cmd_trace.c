@@ -119,23 +119,21 @@ static int trace(const struct cli *cli, const char *run, uint64_t rounds, char *
     return rc;
 }
 
-static int run_trace(struct cli *cli, int argc, char **argv)
+struct options {
+    long long steps;
+    const char *out;
+};
+
+static int run_trace(struct cli *cli, void *values, int argc, char **argv)
 {
-    long long steps = DEFAULT_STEPS;
-    const char *run, *out = NULL;
-    const struct cli_option own[] = {
-        {"steps", .number = &steps, 1, MAX_STEPS}, {"out", .text = &out}, {0}};
+    const struct options *o = values;
     char *path = NULL;
     struct err err = {0};
     int code;
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run", &run) != 0)
-        return CLI_USAGE;
-    if (trace(cli, run, (uint64_t)steps, &path, &err) < 0)
+    if (trace(cli, argv[0], (uint64_t)o->steps, &path, &err) < 0)
         code = cli_fail_run(cli, &err);
-    else if (out != NULL && copy_trace(path, out, &err) < 0)
+    else if (o->out != NULL && copy_trace(path, o->out, &err) < 0)
         code = cli_fail(cli, CLI_FAILED, &err);
     else
         code = CLI_DONE;
@@ -143,18 +141,25 @@ static int run_trace(struct cli *cli, int argc, char **argv)
     return code;
 }
 
+static const struct cli_option options[] = {
+    {"steps", "N", "number of rounds; in each, every copy makes one step (100)",
+     CLI_NUMBER(struct options, steps, 1, MAX_STEPS)},
+    {"out", "FILE", "also write the trace to FILE", CLI_TEXT(struct options, out)},
+    {0}};
+
 const struct command cmd_trace = {
     .name = "trace",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Record some rounds of a live run and show where the time goes",
-    .help =
-        "  --steps N        number of rounds; in each, every copy makes one step (100)\n"
-        "  --out FILE       also write the trace to FILE\n"
-        "\nPrints how long each process spent on each kind of work, and writes "
-        "trace.json\n"
-        "into the run's directory, in Chrome's trace event format: open it at\n"
-        "https://ui.perfetto.dev or chrome://tracing. The run continues "
-        "meanwhile.\n" CLI_WAIT_HELP
-        "\nexample: brood trace simple_spread-1 --steps 50\n",
+    .options = options,
+    CLI_INTO(struct options, .steps = 100),
+    .help = "\nPrints how long each process spent on each kind of work, and writes "
+            "trace.json\n"
+            "into the run's directory, in Chrome's trace event format: open it at\n"
+            "https://ui.perfetto.dev or chrome://tracing. The run continues "
+            "meanwhile.\n" CLI_WAIT_HELP
+            "\nexample: brood trace simple_spread-1 --steps 50\n",
+    .takes = CLI_LIVE,
     .run = run_trace,
 };

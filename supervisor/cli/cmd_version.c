@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-static int run_version(struct cli *cli, int argc, char **argv)
+static int run_version(struct cli *cli, void *values, int argc, char **argv)
 {
     const char *kernels = cpu_kernels_name(cpu_kernels());
     const char *containment = run_cgroup_is_possible() ? "cgroup" : "sweeper";
@@ -18,11 +18,8 @@ static int run_version(struct cli *cli, int argc, char **argv)
     const char *confinement = confine_describe(buffer);
     struct binaries b;
     struct err err = {0};
-    int code;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (optind < argc)
+    if (argc > 0)
         return cli_usage(cli, "expected no arguments");
     if (binaries_find(&b, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);

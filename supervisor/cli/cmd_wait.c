@@ -42,18 +42,14 @@ static int await_directory(const struct cli *cli, const char *name, char **ret,
     return rc;
 }
 
-static int run_wait(struct cli *cli, int argc, char **argv)
+static int run_wait(struct cli *cli, void *values, int argc, char **argv)
 {
     struct run_facts facts = {0};
     struct err err = {0};
-    const char *name;
+    const char *name = argv[0];
     char *path = NULL;
     int code, has_end;
 
-    if (!cli_parse(cli, argc, argv, NULL, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "run", &name) != 0)
-        return CLI_USAGE;
     if (await_directory(cli, name, &path, &err) < 0)
         return cli_fail_run(cli, &err);
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
@@ -80,6 +76,7 @@ static int run_wait(struct cli *cli, int argc, char **argv)
 const struct command cmd_wait = {
     .name = "wait",
     .arguments = "[RUN]",
+    .one = "run",
     .summary = "Wait until a run is over and return its exit code",
     .help =
         "\nReturns at once if the run is over already; waits for the job of one that\n"
@@ -87,5 +84,6 @@ const struct command cmd_wait = {
         "keeper were killed, and 3 if there is no such run, or if it belongs to\n"
         "another user and there is no permission to see it.\n"
         "\nexample: brood wait simple_spread-1 && brood eval simple_spread-1\n",
+    .takes = CLI_LIVE,
     .run = run_wait,
 };

@@ -44,44 +44,51 @@ static int execute(const struct cli *cli, const char *dir, long long port, int r
     return cli_fail(cli, CLI_FAILED, &err);
 }
 
-static int run_web(struct cli *cli, int argc, char **argv)
-{
-    long long port = 0;
-    int read_only = 0, code;
-    const struct cli_option own[] = {
-        {"port", .number = &port, 0, 65535}, {"read-only", .flag = &read_only}, {0}};
-    const char *dir;
+struct options {
+    long long port;
+    int read_only;
+};
 
-    if (!cli_parse(cli, argc, argv, own, &code))
-        return code;
-    if (cli_one_argument(cli, argc, argv, "folder of runs", &dir) != 0)
-        return CLI_USAGE;
-    return execute(cli, dir != NULL ? dir : cli->runs_dir, port, read_only);
+static int run_web(struct cli *cli, void *values, int argc, char **argv)
+{
+    const struct options *o = values;
+
+    return execute(cli, argc > 0 ? argv[0] : cli->runs_dir, o->port, o->read_only);
 }
 
-static const char help[] =
-    "  --port N         listen there (default: a port that is free)\n"
-    "  --read-only      refuse everything that changes a run; episodes are still "
-    "played,\n"
-    "                   by processes of their own\n"
-    "\nPrints the address to open. It ends with a token, which the browser keeps for "
-    "that\n"
-    "tab; without it nothing is shown, so that a new tab needs the address again. Only\n"
-    "this machine can connect. From another one, forward the port, and open the same\n"
-    "address there:\n"
-    "\n      ssh -N -L 8123:127.0.0.1:8123 HOST\n"
-    "\nThe page shows runs, learning curves of one or more runs side by side, agents,\n"
-    "configurations and their differences, journals and logs, checkpoints, episodes and\n"
-    "studies. It pauses, continues and stops runs, kills and respawns agents, and "
-    "changes\n"
-    "live settings as `brood set` does. The page is a client like others: to end it, or\n"
-    "the browser, changes nothing of a run.\n"
-    "\nexample: brood web --read-only\n";
+static const struct cli_option options[] = {
+    {"port", "N", "listen there (default: a port that is free)",
+     CLI_NUMBER(struct options, port, 0, 65535)},
+    {"read-only", NULL,
+     "refuse everything that changes a run; episodes are still played,\n"
+     "by processes of their own",
+     CLI_FLAG(struct options, read_only)},
+    {0}};
 
 const struct command cmd_web = {
     .name = "web",
     .arguments = "[RUNS_DIR] [options]",
+    .one = "folder of runs",
     .summary = "Watch and steer runs and studies in a browser",
-    .help = help,
+    .options = options,
+    CLI_INTO(struct options, 0),
+    .help = "\nPrints the address to open. It ends with a token, which the browser keeps "
+            "for that\n"
+            "tab; without it nothing is shown, so that a new tab needs the address "
+            "again. Only\n"
+            "this machine can connect. From another one, forward the port, and open the "
+            "same\n"
+            "address there:\n"
+            "\n      ssh -N -L 8123:127.0.0.1:8123 HOST\n"
+            "\nThe page shows runs, learning curves of one or more runs side by side, "
+            "agents,\n"
+            "configurations and their differences, journals and logs, checkpoints, "
+            "episodes and\n"
+            "studies. It pauses, continues and stops runs, kills and respawns agents, "
+            "and changes\n"
+            "live settings as `brood set` does. The page is a client like others: to end "
+            "it, or\n"
+            "the browser, changes nothing of a run.\n"
+            "\nexample: brood web --read-only\n",
     .run = run_web,
 };

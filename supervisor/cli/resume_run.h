@@ -9,7 +9,7 @@ struct resume_options {
     const char *run;       /* NULL: the newest run */
     const char *from;      /* NULL: the newest complete checkpoint */
     struct cli_texts sets; /* of --set */
-    int anyway;
+    int anyway, detach;
     int trust;          /* accept another user's directory (run_dir_check_trust) */
     const char *rescue; /* as in training_args */
     long long until;    /* likewise */
