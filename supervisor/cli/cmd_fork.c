@@ -1,5 +1,5 @@
 #include "supervisor/cli/keep.h"
-#include "supervisor/cli/resume_run.h"
+#include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/env.h"

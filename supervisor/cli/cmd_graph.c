@@ -1,20 +1,507 @@
-/* `brood graph`: lists a MetaGraph and runs it, in an agent process. */
+/* `brood graph`: lists a MetaGraph and runs it, in an agent process. What the agent answers is
+ * checked before it is printed. */
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/saved_model.h"
 #include "common/config/yaml_tree.h"
+#include "common/err/err.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "common/msg/msg.h"
+#include "common/tensor/tensor.h"
+#include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
 #include "supervisor/ask/graph_agent.h"
 #include "supervisor/cli/array_file.h"
 #include "supervisor/cli/array_parse.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/graph_print.h"
 #include "supervisor/cli/tensor_print.h"
+#include "supervisor/metrics/json.h"
 
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The checked answer to `import` (protocol.h); pointers are borrowed from the message. */
+struct graph_view {
+    const char *prefix;    /* as given on the command line */
+    const char *no_values; /* why no values were restored; NULL: they were restored */
+    char why[512];         /* the agent's reason; "": it gave none */
+    uint64_t producer;
+    char tensorflow[64];
+    char main_op[512]; /* why the graph's main op failed; "": it has none, or it ran */
+    struct signatures signatures; /* of the graph's file */
+    /* nodes with outputs; those of them that can run */
+    uint64_t fetchable, runnable;
+    const msgpack_object_array *nodes, *collections, *uninitialized, *variables;
+    /* for each node that is unknown: how many need it, and why it cannot run */
+    const msgpack_object_array *kept, *reasons;
+};
+
+/* Places in a node: [name, op, device, inputs, outputs, runs]. */
+enum { NODE_NAME, NODE_OP, NODE_DEVICE, NODE_INPUTS, NODE_OUTPUTS, NODE_RUNS, NODE_N };
+/* [dtype, dims or nil] */
+enum { OUTPUT_DTYPE, OUTPUT_DIMS, OUTPUT_N };
+/* [name, items] */
+enum { COLLECTION_NAME, COLLECTION_ITEMS, COLLECTION_N };
+
+/* ---- checking the agent's answer ---- */
+
+typedef int (*check_fn)(const msgpack_object *o);
+
+static int is_text(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_STR;
+}
+
+static int is_array(const msgpack_object *o, uint32_t n)
+{
+    return o->type == MSGPACK_OBJECT_ARRAY && (n == 0 || o->via.array.size == n);
+}
+
+static int is_array_of(const msgpack_object *o, check_fn is)
+{
+    if (!is_array(o, 0))
+        return 0;
+    for (uint32_t i = 0; i < o->via.array.size; i++)
+        if (!is(&o->via.array.ptr[i]))
+            return 0;
+    return 1;
+}
+
+static int is_integer(const msgpack_object *o)
+{
+    return o->type == MSGPACK_OBJECT_POSITIVE_INTEGER ||
+           o->type == MSGPACK_OBJECT_NEGATIVE_INTEGER;
+}
+
+static int is_output(const msgpack_object *o)
+{
+    const msgpack_object *e;
+
+    if (!is_array(o, OUTPUT_N))
+        return 0;
+    e = o->via.array.ptr;
+    return e[OUTPUT_DTYPE].type == MSGPACK_OBJECT_POSITIVE_INTEGER &&
+           e[OUTPUT_DTYPE].via.u64 < 256 &&
+           (e[OUTPUT_DIMS].type == MSGPACK_OBJECT_NIL ||
+            is_array_of(&e[OUTPUT_DIMS], is_integer));
+}
+
+static int is_node(const msgpack_object *o)
+{
+    const msgpack_object *e;
+
+    if (!is_array(o, NODE_N))
+        return 0;
+    e = o->via.array.ptr;
+    return is_text(&e[NODE_NAME]) && is_text(&e[NODE_OP]) && is_text(&e[NODE_DEVICE]) &&
+           is_array_of(&e[NODE_INPUTS], is_text) &&
+           is_array_of(&e[NODE_OUTPUTS], is_output) &&
+           e[NODE_RUNS].type == MSGPACK_OBJECT_BOOLEAN;
+}
+
+static int is_collection(const msgpack_object *o)
+{
+    return is_array(o, COLLECTION_N) && is_text(&o->via.array.ptr[COLLECTION_NAME]) &&
+           is_array_of(&o->via.array.ptr[COLLECTION_ITEMS], is_text);
+}
+
+/* [name, dtype, dims, offset, collection] */
+static int is_variable(const msgpack_object *o)
+{
+    return is_array(o, 5) && is_text(&o->via.array.ptr[0]) &&
+           is_array_of(&o->via.array.ptr[2], is_integer);
+}
+
+static int take_list(const msgpack_object *answer, const char *key, check_fn is,
+                     const msgpack_object_array **ret, struct err *err)
+{
+    const msgpack_object *o = msg_get(answer, key);
+
+    if (o == NULL || !is_array_of(o, is))
+        return err_set(err, ERR_PROTOCOL, "the agent's answer: %s cannot be read", key);
+    *ret = &o->via.array;
+    return 0;
+}
+
+/* ERR_PROTOCOL: an element is missing or has the wrong type. */
+static int graph_view_init(struct graph_view *ret, const msgpack_object *answer,
+                           struct err *err)
+{
+    struct graph_view v = {0};
+    int rc;
+
+    if ((rc = msg_get_u64(answer, "producer", UINT32_MAX, &v.producer, err)) < 0 ||
+        (rc = msg_get_str(answer, "tensorflow", v.tensorflow, sizeof(v.tensorflow),
+                          err)) < 0 ||
+        (rc = msg_get_str(answer, "no_values", v.why, sizeof(v.why), err)) < 0 ||
+        (rc = msg_get_str(answer, "main_op", v.main_op, sizeof(v.main_op), err)) < 0 ||
+        (rc = msg_get_u64(answer, "fetchable", UINT32_MAX, &v.fetchable, err)) < 0 ||
+        (rc = msg_get_u64(answer, "runnable", UINT32_MAX, &v.runnable, err)) < 0 ||
+        (rc = take_list(answer, "kept", is_integer, &v.kept, err)) < 0 ||
+        (rc = take_list(answer, "reasons", is_text, &v.reasons, err)) < 0 ||
+        (rc = take_list(answer, "nodes", is_node, &v.nodes, err)) < 0 ||
+        (rc = take_list(answer, "collections", is_collection, &v.collections, err)) < 0 ||
+        (rc = take_list(answer, "uninitialized", is_text, &v.uninitialized, err)) < 0 ||
+        (rc = take_list(answer, "variables", is_variable, &v.variables, err)) < 0)
+        return rc;
+    *ret = v;
+    return 0;
+}
+
+/* ---- access to nodes ---- */
+
+static const msgpack_object *node_at(const struct graph_view *v, uint32_t i)
+{
+    return v->nodes->ptr[i].via.array.ptr;
+}
+
+static int text_is(const msgpack_object *o, const char *s, size_t len)
+{
+    return o->via.str.size == len && memcmp(o->via.str.ptr, s, len) == 0;
+}
+
+/* Finds tensor "x:0" and stores its dtype if that is known. Returns 0 if there is no such
+ * tensor. */
+static int graph_view_tensor(const struct graph_view *v, const char *name,
+                             enum dtype *ret_dtype)
+{
+    const char *colon = strrchr(name, ':');
+    const size_t len = colon != NULL ? (size_t)(colon - name) : strlen(name);
+    const unsigned long index = colon != NULL ? strtoul(colon + 1, NULL, 10) : 0;
+
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+        const msgpack_object_array *outputs = &node[NODE_OUTPUTS].via.array;
+
+        if (!text_is(&node[NODE_NAME], name, len))
+            continue;
+        if (index >= outputs->size)
+            return 0;
+        *ret_dtype = (enum dtype)outputs->ptr[index].via.array.ptr[OUTPUT_DTYPE].via.u64;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- printing ---- */
+
+static void put_text(const msgpack_object *o)
+{
+    const size_t size = (size_t)o->via.str.size * PLAIN_TEXT_GROWTH + 1;
+    char *shown = xmalloc(size);
+
+    (void)fwrite(shown, 1, plain_line(shown, size, o->via.str.ptr, o->via.str.size),
+                 stdout);
+    free(shown);
+}
+
+static void json_object_text(struct json *j, const msgpack_object *o)
+{
+    json_strn(j, o->via.str.ptr, o->via.str.size);
+}
+
+static void json_texts(struct json *j, const char *key, const msgpack_object_array *list)
+{
+    json_put_array(j, key);
+    for (uint32_t i = 0; i < list->size; i++)
+        json_object_text(j, &list->ptr[i]);
+    json_close(j);
+}
+
+static void json_node(const msgpack_object *node)
+{
+    struct json j = {0};
+
+    json_object(&j);
+    json_key(&j, "name");
+    json_object_text(&j, &node[NODE_NAME]);
+    json_key(&j, "op");
+    json_object_text(&j, &node[NODE_OP]);
+    json_key(&j, "device");
+    json_object_text(&j, &node[NODE_DEVICE]);
+    json_texts(&j, "inputs", &node[NODE_INPUTS].via.array);
+    json_print(&j, stdout);
+}
+
+/* "add (Add) on /device:CPU:0 <- a, b:1, ^c" */
+static void print_node(const msgpack_object *node)
+{
+    const msgpack_object_array *inputs = &node[NODE_INPUTS].via.array;
+
+    put_text(&node[NODE_NAME]);
+    (void)fputs(" (", stdout);
+    put_text(&node[NODE_OP]);
+    (void)putchar(')');
+    if (node[NODE_DEVICE].via.str.size > 0) {
+        (void)fputs(" on ", stdout);
+        put_text(&node[NODE_DEVICE]);
+    }
+    for (uint32_t i = 0; i < inputs->size; i++) {
+        (void)fputs(i == 0 ? " <- " : ", ", stdout);
+        put_text(&inputs->ptr[i]);
+    }
+    (void)putchar('\n');
+}
+
+/* Print one line, or one JSON object, per node or collection. */
+static void graph_print_nodes(const struct graph_view *v, int json)
+{
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        if (json)
+            json_node(node_at(v, i));
+        else
+            print_node(node_at(v, i));
+    }
+}
+
+static void graph_print_collections(const struct graph_view *v, int json)
+{
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+        const msgpack_object_array *items = &c[COLLECTION_ITEMS].via.array;
+        struct json j = {0};
+
+        if (json) {
+            json_object(&j);
+            json_key(&j, "collection");
+            json_object_text(&j, &c[COLLECTION_NAME]);
+            json_texts(&j, "items", items);
+            json_print(&j, stdout);
+            continue;
+        }
+        put_text(&c[COLLECTION_NAME]);
+        (void)printf(" (%u)\n", items->size);
+        for (uint32_t k = 0; k < items->size; k++) {
+            (void)fputs("  ", stdout);
+            put_text(&items->ptr[k]);
+            (void)putchar('\n');
+        }
+    }
+}
+
+/* ---- summary ---- */
+
+static uint64_t n_parameters(const struct graph_view *v)
+{
+    uint64_t total = 0;
+
+    for (uint32_t i = 0; i < v->variables->size; i++) {
+        const msgpack_object_array *dims =
+            &v->variables->ptr[i].via.array.ptr[2].via.array;
+        uint64_t n = 1;
+
+        for (uint32_t d = 0; d < dims->size; d++)
+            n *= dims->ptr[d].via.u64;
+        total += n;
+    }
+    return total;
+}
+
+static int is_placeholder(const msgpack_object *node)
+{
+    return text_is(&node[NODE_OP], "Placeholder", strlen("Placeholder"));
+}
+
+static void shape_of(const msgpack_object *dims, struct shape *ret)
+{
+    *ret = SHAPE_UNKNOWN;
+    if (dims->type != MSGPACK_OBJECT_ARRAY || dims->via.array.size > SHAPE_MAX_RANK)
+        return;
+    ret->rank = (int)dims->via.array.size;
+    for (int i = 0; i < ret->rank; i++)
+        ret->dim[i] = dims->via.array.ptr[i].via.i64;
+}
+
+static void print_placeholders(const struct graph_view *v)
+{
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+        const msgpack_object *out;
+        struct shape shape;
+
+        if (!is_placeholder(node) || node[NODE_OUTPUTS].via.array.size != 1)
+            continue;
+        out = node[NODE_OUTPUTS].via.array.ptr[0].via.array.ptr;
+        shape_of(&out[OUTPUT_DIMS], &shape);
+        (void)fputs("placeholder  ", stdout);
+        put_text(&node[NODE_NAME]);
+        (void)printf(":0 (%s) %s\n", dtype_name((enum dtype)out[OUTPUT_DTYPE].via.u64),
+                     shape_text(&shape));
+    }
+}
+
+static void print_keys(const char *what, const struct signature_tensor *t, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)printf("%s%s=%s", i == 0 ? what : ", ", PLAIN_NAME(t[i].key),
+                     PLAIN_NAME(t[i].tensor));
+}
+
+/* "signature    serve: x=x:0 -> y=dense/BiasAdd:0" */
+static void print_signatures(const struct signatures *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        (void)printf("signature    %s:", PLAIN_NAME(s->at[i].name));
+        print_keys(" ", s->at[i].inputs, s->at[i].n_inputs);
+        print_keys(" -> ", s->at[i].outputs, s->at[i].n_outputs);
+        (void)putchar('\n');
+    }
+}
+
+static void json_keys(struct json *j, const char *key, const struct signature_tensor *t,
+                      size_t n)
+{
+    json_put_object(j, key);
+    for (size_t i = 0; i < n; i++)
+        json_put_str(j, t[i].key, t[i].tensor);
+    json_close(j);
+}
+
+static void json_signatures(struct json *j, const struct signatures *s)
+{
+    json_put_object(j, "signatures");
+    for (size_t i = 0; i < s->n; i++) {
+        json_put_object(j, s->at[i].name);
+        json_keys(j, "inputs", s->at[i].inputs, s->at[i].n_inputs);
+        json_keys(j, "outputs", s->at[i].outputs, s->at[i].n_outputs);
+        json_put_str(j, "method", s->at[i].method);
+        json_close(j);
+    }
+    json_close(j);
+}
+
+enum { MAX_UNKNOWN = 20 }; /* in the summary for people */
+
+/* How many nodes can be fetched, and the first ones that keep others from running, and why. */
+static void print_unknown(const struct graph_view *v)
+{
+    uint32_t n = 0;
+
+    if (v->runnable < v->fetchable)
+        (void)printf("runs         %" PRIu64 " of %" PRIu64
+                     " nodes that can be fetched\n",
+                     v->runnable, v->fetchable);
+    for (uint32_t i = 0; i < v->nodes->size; i++) {
+        const msgpack_object *node = node_at(v, i);
+        uint64_t kept;
+
+        if (node[NODE_RUNS].via.boolean || n++ >= MAX_UNKNOWN)
+            continue;
+        kept = n <= v->kept->size ? v->kept->ptr[n - 1].via.u64 : 0;
+        (void)fputs("cannot run   ", stdout);
+        put_text(&node[NODE_NAME]);
+        (void)fputs(" (", stdout);
+        put_text(&node[NODE_OP]);
+        (void)putchar(')');
+        if (kept > 0)
+            (void)printf(", and %" PRIu64 " that need%s it", kept, kept == 1 ? "s" : "");
+        if (n <= v->reasons->size) {
+            (void)fputs(": ", stdout);
+            put_text(&v->reasons->ptr[n - 1]);
+        }
+        (void)putchar('\n');
+    }
+    if (n > MAX_UNKNOWN)
+        (void)printf("cannot run   %u more (--json lists all)\n", n - MAX_UNKNOWN);
+}
+
+static void print_values(const struct graph_view *v)
+{
+    if (v->no_values == NULL)
+        (void)printf("values       from %s\n", v->prefix);
+    else
+        (void)printf("values       none: %s\n", v->no_values);
+    if (v->main_op[0] != '\0')
+        (void)printf("main op      failed: %s\n", v->main_op);
+    for (uint32_t i = 0; i < v->uninitialized->size; i++) {
+        (void)fputs("no value     ", stdout);
+        put_text(&v->uninitialized->ptr[i]);
+        (void)putchar('\n');
+    }
+}
+
+static void print_text_summary(const struct graph_view *v)
+{
+    (void)printf("graph        %u nodes, of TensorFlow %s (producer %" PRIu64 ")\n",
+                 v->nodes->size, v->tensorflow[0] != '\0' ? v->tensorflow : "?",
+                 v->producer);
+    (void)printf("variables    %u, %" PRIu64 " parameters\n", v->variables->size,
+                 n_parameters(v));
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+
+        (void)fputs("collection   ", stdout);
+        put_text(&c[COLLECTION_NAME]);
+        (void)printf(" (%u)\n", c[COLLECTION_ITEMS].via.array.size);
+    }
+    print_placeholders(v);
+    print_signatures(&v->signatures);
+    print_unknown(v);
+    print_values(v);
+}
+
+static void json_names(struct json *j, const char *key, const struct graph_view *v,
+                       int (*wanted)(const msgpack_object *node))
+{
+    json_put_array(j, key);
+    for (uint32_t i = 0; i < v->nodes->size; i++)
+        if (wanted(node_at(v, i)))
+            json_object_text(j, &node_at(v, i)[NODE_NAME]);
+    json_close(j);
+}
+
+static int cannot_run(const msgpack_object *node)
+{
+    return !node[NODE_RUNS].via.boolean;
+}
+
+static void print_json_summary(const struct graph_view *v)
+{
+    struct json j = {0};
+
+    json_object(&j);
+    json_put_str(&j, "prefix", v->prefix);
+    json_put_str(&j, "tensorflow", v->tensorflow);
+    json_put_u64(&j, "producer", v->producer);
+    json_put_u64(&j, "nodes", v->nodes->size);
+    json_put_u64(&j, "variables", v->variables->size);
+    json_put_u64(&j, "parameters", n_parameters(v));
+    json_put_object(&j, "collections");
+    for (uint32_t i = 0; i < v->collections->size; i++) {
+        const msgpack_object *c = v->collections->ptr[i].via.array.ptr;
+        char name[256];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)c[COLLECTION_NAME].via.str.size,
+                       c[COLLECTION_NAME].via.str.ptr);
+        json_put_u64(&j, name, c[COLLECTION_ITEMS].via.array.size);
+    }
+    json_close(&j);
+    json_names(&j, "placeholders", v, is_placeholder);
+    json_names(&j, "cannot_run", v, cannot_run);
+    json_texts(&j, "reasons", v->reasons);
+    json_put_u64(&j, "fetchable", v->fetchable);
+    json_put_u64(&j, "runnable", v->runnable);
+    json_signatures(&j, &v->signatures);
+    json_put_str(&j, "main_op", v->main_op[0] != '\0' ? v->main_op : NULL);
+    json_put_bool(&j, "restored", v->no_values == NULL);
+    json_put_str(&j, "no_values", v->no_values);
+    json_texts(&j, "uninitialized", v->uninitialized);
+    json_print(&j, stdout);
+}
+
+/* Prints a few lines, or one JSON object. */
+static void graph_print_summary(const struct graph_view *v, int json)
+{
+    if (json)
+        print_json_summary(v);
+    else
+        print_text_summary(v);
+}
 
 struct request {
     const char *path, *tags;

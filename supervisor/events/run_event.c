@@ -113,7 +113,7 @@ static const struct kind {
     size_t n_fields;
 } kinds[RUN_EVENT_COUNT] = {
     /* Not printed: `run --json` writes its first and last object itself
-     * (cli/watcher.c). */
+     * (cli/train.c). */
     [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
     [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
     [RUN_EVENT_FORK] = {"fork", J, FIELDS(name_fields)},
