@@ -1,7 +1,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/html_report.h"
+#include "supervisor/cli/report_html.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
@@ -13,7 +13,7 @@ struct request {
     const char *metric, *svg;
     const char *html; /* a file, or "-": the page is printed in place of the table */
     const char *play;
-    enum html_play how;
+    enum report_play how;
     int csv;
 };
 
@@ -112,11 +112,11 @@ static int find_runs(const struct cli *cli, char *const *runs, size_t n, char **
 
 /* Writes the page. r NULL: it has no curves; `why` is the reason. */
 static int write_page(const struct request *q, char *const *paths, size_t n,
-                      const struct report *r, const struct err *why, struct err *err)
+                      struct report *r, const struct err *why, struct err *err)
 {
     struct xstream page;
 
-    html_report_runs(paths, n, r, why, q->how, xstream_begin(&page));
+    report_html_runs(paths, n, r, why, q->how, xstream_begin(&page));
     return end_page(&page, q->html, err);
 }
 
@@ -162,7 +162,7 @@ static int write_study_page(const struct request *q, const struct study_report *
 {
     struct xstream page;
 
-    html_report_study(r, path, xstream_begin(&page));
+    report_html_study(r, path, xstream_begin(&page));
     return end_page(&page, q->html, err);
 }
 
@@ -199,9 +199,9 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
 /* Refuses options that exclude each other or have no meaning. */
 static int check_request(const struct cli *cli, struct request *q)
 {
-    static const char *const plays[] = {[HTML_PLAY_WORLDS] = "worlds",
-                                        [HTML_PLAY_ALWAYS] = "always",
-                                        [HTML_PLAY_NEVER] = "never",
+    static const char *const plays[] = {[REPORT_PLAY_WORLDS] = "worlds",
+                                        [REPORT_PLAY_ALWAYS] = "always",
+                                        [REPORT_PLAY_NEVER] = "never",
                                         NULL};
     int how;
 
@@ -220,7 +220,7 @@ static int check_request(const struct cli *cli, struct request *q)
         return cli_usage(cli, "--play is for --html FILE");
     if ((how = text_find(plays, q->play)) < 0)
         return cli_usage(cli, "--play: %.60s: expected worlds, always or never", q->play);
-    q->how = (enum html_play)how;
+    q->how = (enum report_play)how;
     return 0;
 }
 
@@ -260,8 +260,8 @@ static const struct cli_option options[] = {
      CLI_FLAG(struct request, csv)},
     {"svg", "FILE", "draw the curves", CLI_TEXT(struct request, svg)},
     {"html", "FILE",
-     "write a page to send to somebody: one file that loads nothing and\n"
-     "has no script; - prints it in place of the table",
+     "write a page to send to somebody: one file that loads nothing;\n"
+     "- prints it in place of the table",
      CLI_TEXT(struct request, html)},
     {"play", "WHEN",
      "the episode in the page: worlds (only of brood's own worlds, the\n"

@@ -125,11 +125,10 @@ void lineage_report_put(const struct lineage *l, struct json *j)
 
 static struct svg_plot plot_of(const struct lineage *l)
 {
-    struct svg_plot a = svg_plot_of(0);
+    struct svg_plot a = SVG_PLOT;
 
     a.low = HUGE_VAL;
     a.high = -HUGE_VAL;
-    a.steps = 1;
 
     for (size_t i = 0; i < l->n * l->study->trials; i++) {
         const double v = lineage_value(l, i / l->study->trials, i % l->study->trials);

@@ -203,10 +203,7 @@ static int values_at(const struct series *const *s, size_t n, double steps, size
     return all;
 }
 
-/* points: thins the curve to about as many before it computes intervals, which is slow;
- * 0: keeps all. */
-static void make_curve(struct report_group *g, const struct series *const *s, size_t n,
-                       size_t points)
+static void make_curve(struct report_group *g, const struct series *const *s, size_t n)
 {
     double *x, *values = xcalloc(n, sizeof(*values));
     size_t *at = xcalloc(n, sizeof(*at)), n_steps = all_steps(s, n, &x);
@@ -215,14 +212,7 @@ static void make_curve(struct report_group *g, const struct series *const *s, si
     for (size_t k = 0; k < n_steps; k++)
         if (values_at(s, n, x[k], at, values))
             g->point[g->n_points++] =
-                (struct report_point){x[k], {.mean = seed_stats_mean(values, n)}};
-    if (points > 0 && g->n_points > points)
-        thin(g, points);
-    memset(at, 0, n * sizeof(*at));
-    for (size_t k = 0; k < g->n_points; k++) {
-        (void)values_at(s, n, g->point[k].steps, at, values);
-        g->point[k].over = seed_stats_of(values, n);
-    }
+                (struct report_point){x[k], seed_stats_of(values, n)};
     for (size_t i = 0; i < n; i++)
         values[i] = final_value(s[i]);
     g->final = seed_stats_of(values, n);
@@ -231,7 +221,7 @@ static void make_curve(struct report_group *g, const struct series *const *s, si
     free(x);
 }
 
-static void make_groups(struct report *r, const struct series *s, size_t n, size_t points)
+static void make_groups(struct report *r, const struct series *s, size_t n)
 {
     const struct series **members = xcalloc(n, sizeof(*members));
     char *taken = xcalloc(n, 1);
@@ -251,7 +241,7 @@ static void make_groups(struct report *r, const struct series *s, size_t n, size
         }
         g->name = g->n_runs == 1 ? strndup(s[i].run, strcspn(s[i].run, "/"))
                                  : strndup(s[i].run, stem_len(s[i].run));
-        make_curve(g, members, g->n_runs, points);
+        make_curve(g, members, g->n_runs);
         r->n_groups++;
     }
     free(taken);
@@ -293,7 +283,7 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     r->metric = metric != NULL ? xstrdup(metric) : NULL;
     n_read = read_all(s, paths, n, &r->metric, &first, whys);
     if (n_read > 0)
-        make_groups(r, s, n_read, 0);
+        make_groups(r, s, n_read);
     for (size_t i = 0; i < n && n_read > 0; i++)
         if (whys[i].code < 0)
             on_left_out(ctx, &whys[i]);
@@ -311,48 +301,11 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     return 0;
 }
 
-/* ---- for pages ---- */
-
-int report_make_thin(struct report **ret, const struct report_run *runs, size_t n,
-                     const char *metric, size_t points)
+void report_thin(struct report *r, size_t points)
 {
-    struct series *s = xcalloc(n, sizeof(*s));
-    size_t n_read = 0;
-
-    *ret = NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (runs[i].progress != NULL &&
-            take_series(&s[n_read], runs[i].progress, runs[i].path, metric, NULL) == 0) {
-            n_read++;
-            continue;
-        }
-        free(s[n_read].steps);
-        free(s[n_read].value);
-        s[n_read] = (struct series){0};
-    }
-    if (n_read > 0) {
-        *ret = xcalloc(1, sizeof(**ret));
-        (*ret)->metric = xstrdup(metric);
-        make_groups(*ret, s, n_read, points);
-    }
-    for (size_t i = 0; i < n_read; i++) {
-        free(s[i].steps);
-        free(s[i].value);
-    }
-    free(s);
-    return n_read > 0 ? 0 : ERR_NOT_FOUND;
-}
-
-void report_add(struct report *r, struct report *from, char *const *names)
-{
-    r->group = xreallocarray(r->group, r->n_groups + from->n_groups, sizeof(*r->group));
-    for (size_t i = 0; i < from->n_groups; i++) {
-        free(from->group[i].name);
-        from->group[i].name = xstrdup(names[i]);
-        r->group[r->n_groups++] = from->group[i];
-    }
-    from->n_groups = 0;
-    report_free(from);
+    for (size_t i = 0; i < r->n_groups; i++)
+        if (r->group[i].n_points > points)
+            thin(&r->group[i], points);
 }
 
 void report_free(struct report *r)

@@ -13,6 +13,7 @@
 
 #include "common/err/err.h"
 #include "supervisor/events/process_counts.h"
+#include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
 
@@ -30,8 +31,7 @@ struct report_group {
     struct report_point *point;
     size_t n_points;
     struct seed_stats final;
-    struct process_count
-        count; /* of all processes of the runs; not of report_make_thin */
+    struct process_count count; /* of all processes of the runs */
 };
 
 struct report {
@@ -48,15 +48,8 @@ struct report {
 int report_make(struct report **ret, char *const *paths, size_t n, const char *metric,
                 void (*on_left_out)(void *ctx, const struct err *why), void *ctx,
                 struct err *err);
-/* The same from what was read already, for pictures that show no more than about `points`
- * points of a curve, among them all high and low ones; runs without the metric, or whose
- * progress is NULL, are left out. ERR_NOT_FOUND: that leaves none. */
-struct report_run {
-    const char *path;
-    const struct progress *progress;
-};
-int report_make_thin(struct report **ret, const struct report_run *runs, size_t n,
-                     const char *metric, size_t points);
+/* Thins every curve to about `points` points, among them all high and low ones. */
+void report_thin(struct report *r, size_t points);
 void report_free(struct report *r);
 
 /* Whether runs of these names form one group. */
@@ -65,13 +58,10 @@ int report_same_group(const char *a, const char *b);
 void report_print_text(const struct report *r, FILE *f);
 void report_print_csv(const struct report *r, FILE *f); /* every point of every curve */
 void report_print_json(const struct report *r, FILE *f);
+/* What report_print_json prints of a group, into an object that is open. */
+void report_put_group(const struct report *r, const struct report_group *g,
+                      struct json *j);
 /* 720 x 420 pixels: for each group a line of means and a band of intervals; a legend. */
 void report_print_svg(const struct report *r, FILE *f);
-/* The same, smaller, for a page that has the title and the legend: group i is drawn in
- * svg_colour(i). */
-void report_print_plot(const struct report *r, FILE *f);
-
-/* Moves the groups of `from` behind those of r, with a name each; from is freed. */
-void report_add(struct report *r, struct report *from, char *const *names);
 
 #endif

@@ -119,26 +119,31 @@ void report_print_csv(const struct report *r, FILE *f)
 
 /* ---- JSON ---- */
 
+void report_put_group(const struct report *r, const struct report_group *g,
+                      struct json *j)
+{
+    json_put_str(j, "runs", g->name);
+    json_put_str(j, "metric", r->metric);
+    json_put_u64(j, "n", g->n_runs);
+    json_put_f64(j, "mean", g->final.mean);
+    json_put_f64(j, "std", g->final.std);
+    json_put_f64(j, "low", g->final.low);
+    json_put_f64(j, "high", g->final.high);
+    json_put_f64(j, "iqm", g->final.iqm);
+    json_put_u64(j, "restarts", g->count.restarts);
+    json_put_u64(j, "hangs", g->count.hangs);
+    json_put_u64(j, "slow_answers", g->count.slow);
+    json_put_u64(j, "skipped_episodes", g->count.skipped);
+    json_put_f64(j, "lost_seconds", g->count.lost_s);
+}
+
 void report_print_json(const struct report *r, FILE *f)
 {
     for (size_t i = 0; i < r->n_groups; i++) {
-        const struct report_group *g = &r->group[i];
         struct json j = {0};
 
         json_object(&j);
-        json_put_str(&j, "runs", g->name);
-        json_put_str(&j, "metric", r->metric);
-        json_put_u64(&j, "n", g->n_runs);
-        json_put_f64(&j, "mean", g->final.mean);
-        json_put_f64(&j, "std", g->final.std);
-        json_put_f64(&j, "low", g->final.low);
-        json_put_f64(&j, "high", g->final.high);
-        json_put_f64(&j, "iqm", g->final.iqm);
-        json_put_u64(&j, "restarts", g->count.restarts);
-        json_put_u64(&j, "hangs", g->count.hangs);
-        json_put_u64(&j, "slow_answers", g->count.slow);
-        json_put_u64(&j, "skipped_episodes", g->count.skipped);
-        json_put_f64(&j, "lost_seconds", g->count.lost_s);
+        report_put_group(r, &r->group[i], &j);
         json_print(&j, f);
     }
 }
@@ -197,9 +202,10 @@ static void put_legend(const struct svg_plot *a, const struct report *r, FILE *f
     }
 }
 
-static void put_plot(struct svg_plot a, const struct report *r, FILE *f)
+void report_print_svg(const struct report *r, FILE *f)
 {
-    a.steps = 1;
+    struct svg_plot a = SVG_PLOT;
+
     find_range(r, NULL, &a.low, &a.high);
     for (size_t i = 0; i < r->n_groups; i++) {
         const struct report_group *g = &r->group[i];
@@ -211,17 +217,6 @@ static void put_plot(struct svg_plot a, const struct report *r, FILE *f)
     svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)
         put_curve(&a, &r->group[i], i, f);
-    if (!a.is_part)
-        put_legend(&a, r, f);
+    put_legend(&a, r, f);
     (void)fputs("</svg>\n", f);
-}
-
-void report_print_svg(const struct report *r, FILE *f)
-{
-    put_plot(svg_plot_of(0), r, f);
-}
-
-void report_print_plot(const struct report *r, FILE *f)
-{
-    put_plot(svg_plot_of(1), r, f);
 }

@@ -150,22 +150,6 @@ const char *run_agent_names(const char *path, char *ret, size_t size)
     return ret;
 }
 
-const char *run_algorithm_names(const struct run_config *c, struct arena *arena)
-{
-    const char *ret = "";
-
-    for (size_t i = 0; i < c->n_agents; i++) {
-        const char *name = c->agents[i].algorithm;
-        size_t k = 0;
-
-        while (strcmp(c->agents[k].algorithm, name) != 0)
-            k++;
-        if (k == i)
-            ret = arena_printf(arena, "%s%s%s", ret, *ret != '\0' ? ", " : "", name);
-    }
-    return ret;
-}
-
 uint64_t facts_u64(const msgpack_object *map, const char *key)
 {
     uint64_t v = 0;

@@ -42,10 +42,6 @@ int run_facts_refuse_stopped(const char *path, struct err *err);
  * known. Returns ret. */
 const char *run_agent_names(const char *path, char *ret, size_t size);
 
-/* The algorithms of a run's agents, each once, in the agents' order: "maddpg, ddpg". In the
- * arena. */
-const char *run_algorithm_names(const struct run_config *c, struct arena *arena);
-
 /* Look up a value in an answer's map. 0, NaN or "" if it is missing; texts are cut at 63
  * bytes. */
 uint64_t facts_u64(const msgpack_object *map, const char *key);

@@ -420,6 +420,8 @@ static void put_row(const struct study_report *r, const struct study_row *row,
         json_put_u64(j, "round", r->lineage.n);
     else
         json_put_u64(j, "rung", row->rung);
+    json_put_known(j, "step", study_report_has_steps(s) && row->is_reached,
+                   study_report_has_steps(s) ? study_report_step(s, row) : 0);
     json_put_str(j, "failure", row->failure);
     json_put_object(j, "settings");
     for (size_t k = 0; k < s->n_keys; k++)
@@ -438,23 +440,43 @@ void study_report_put_best(const struct study_report *r, struct json *j)
         put_row(r, &r->row[0], j);
 }
 
+void study_report_put(const struct study_report *r, struct json *j)
+{
+    static const char *const methods[] = {[STUDY_GRID] = "grid",
+                                          [STUDY_RANDOM] = "random",
+                                          [STUDY_ASHA] = "asha",
+                                          [STUDY_PBT] = "pbt"};
+    const struct study *s = r->study;
+
+    json_object(j);
+    json_put_str(j, "study", r->name);
+    json_put_str(j, "method", methods[s->method]);
+    json_put_str(j, "metric", s->column);
+    json_put_bool(j, "higher_is_better", s->is_max);
+    json_put_u64(j, "seeds", s->n_seeds);
+    if (s->method == STUDY_PBT) {
+        json_put_u64(j, "rounds", s->pbt.rounds);
+        json_put_u64(j, "rounds_over", r->lineage.n);
+    }
+    study_report_put_best(r, j);
+    json_put_array(j, "trials");
+    for (size_t i = 0; i < r->n; i++)
+        put_row(r, &r->row[i], j);
+    json_close(j);
+    if (r->study->method == STUDY_PBT)
+        lineage_report_put(&r->lineage, j);
+    json_put_object(j, "rank_correlation");
+    for (size_t k = 0; k < r->study->n_keys; k++)
+        json_put_f64(j, r->study->key[k].path, effect_of(r, k).correlation);
+    json_close(j);
+    json_close(j);
+}
+
 void study_report_print_json(const struct study_report *r, FILE *f)
 {
     struct json j = {0};
 
-    json_object(&j);
-    json_put_str(&j, "study", r->name);
-    study_report_put_best(r, &j);
-    json_put_array(&j, "trials");
-    for (size_t i = 0; i < r->n; i++)
-        put_row(r, &r->row[i], &j);
-    json_close(&j);
-    if (r->study->method == STUDY_PBT)
-        lineage_report_put(&r->lineage, &j);
-    json_put_object(&j, "rank_correlation");
-    for (size_t k = 0; k < r->study->n_keys; k++)
-        json_put_f64(&j, r->study->key[k].path, effect_of(r, k).correlation);
-    json_close(&j);
+    study_report_put(r, &j);
     json_print(&j, f);
 }
 

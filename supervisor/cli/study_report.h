@@ -55,6 +55,8 @@ uint64_t study_report_step(const struct study *s, const struct study_row *row);
 void study_report_print(const struct study_report *r, size_t rows, FILE *f);
 void study_report_print_csv(const struct study_report *r, FILE *f);
 void study_report_print_json(const struct study_report *r, FILE *f);
+/* The same object. */
+void study_report_put(const struct study_report *r, struct json *j);
 /* "best": {"trial", "value", "settings"}, into an object that is open; null without one. */
 void study_report_put_best(const struct study_report *r, struct json *j);
 /* Parallel coordinates: an axis for each key and one for the value, a line for each trial;

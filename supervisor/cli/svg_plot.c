@@ -19,23 +19,6 @@ void svg_put_stroke(size_t i, FILE *f)
     (void)fprintf(f, "class='colour-%zu' stroke='%s'", i % SVG_COLOURS, svg_colour(i));
 }
 
-struct svg_plot svg_plot_of(int is_part)
-{
-    return is_part ? (struct svg_plot){.width = 480,
-                                       .height = 270,
-                                       .left = 58,
-                                       .right = 24,
-                                       .top = 12,
-                                       .bottom = 44,
-                                       .is_part = 1}
-                   : (struct svg_plot){.width = 720,
-                                       .height = 420,
-                                       .left = 70,
-                                       .right = 20,
-                                       .top = 40,
-                                       .bottom = 50};
-}
-
 double svg_plot_x(const struct svg_plot *a, double steps)
 {
     return a->left + (a->width - a->left - a->right) * steps / a->steps;
@@ -65,8 +48,6 @@ void svg_plot_begin(const struct svg_plot *a, const char *title, const char *not
                   "viewBox='0 0 %d %d' font-family='sans-serif' font-size='12' "
                   "fill='#333'>\n",
                   a->width, a->height, a->width, a->height);
-    if (a->is_part)
-        return;
     (void)fprintf(f,
                   "<rect class='paper' width='100%%' height='100%%' fill='#fff'/>\n"
                   "<text x='%d' y='24' font-size='14'>",
@@ -108,5 +89,5 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
                   "<path class='axis' d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
                   "<text x='%d' y='%d' text-anchor='middle'>environment steps</text>\n",
                   a->left, a->top, a->height - a->bottom, a->width - a->right,
-                  (a->left + a->width - a->right) / 2, a->height - (a->is_part ? 6 : 10));
+                  (a->left + a->width - a->right) / 2, a->height - 10);
 }

@@ -1,9 +1,5 @@
 /* svg_plot.h - the parts that pictures of curves over environment steps have in common: the
- * page with its title, the axes, and where a point is.
- *
- * Alone or in a page  A picture that stands alone has a title, and looks right without any
- *           style. All its parts have classes (paper, grid, axis, colour-0 ...), by which the
- *           style of a page (html_page.h) gives them other colours in the dark.
+ * title, the axes, and where a point is.
  */
 #ifndef SUPERVISOR_CLI_SVG_PLOT_H
 #define SUPERVISOR_CLI_SVG_PLOT_H
@@ -16,11 +12,17 @@ struct svg_plot {
     double steps;                 /* the last step, above 0 */
     int width, height;            /* of the picture, in pixels */
     int left, right, top, bottom; /* its margins, around the axes */
-    int is_part;                  /* of a page, which has the title */
 };
 
-/* 720 x 420 pixels; for a part of a page 480 x 270. Range and steps are still to be set. */
-struct svg_plot svg_plot_of(int is_part);
+/* 720 x 420 pixels. Range and steps are still to be set. */
+#define SVG_PLOT                                                                         \
+    ((struct svg_plot){.steps = 1,                                                       \
+                       .width = 720,                                                     \
+                       .height = 420,                                                    \
+                       .left = 70,                                                       \
+                       .right = 20,                                                      \
+                       .top = 40,                                                        \
+                       .bottom = 50})
 
 /* Opens the picture; `note` follows the title. The caller ends it with "</svg>". */
 void svg_plot_begin(const struct svg_plot *a, const char *title, const char *note,

@@ -3,6 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/client.h"
+#include "supervisor/facts/run_view.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/run_tags.h"
@@ -140,22 +141,19 @@ static void put_view(struct json *j, const char *name, const struct run_status *
                      const struct facts *facts, int is_live, int is_denied)
 {
     const struct stamp *file = facts->stamps.file;
+    const struct run_view view = {
+        .name = name,
+        .status = s,
+        .tags = &facts->tags,
+        .stamps = {.rows = (uint64_t)file[STAMP_ROWS].size,
+                   .journal = (uint64_t)file[STAMP_JOURNAL].size,
+                   .config = time_of(&file[STAMP_CONFIG]),
+                   .checkpoints = time_of(&file[STAMP_CHECKPOINTS])},
+        .is_live = is_live,
+        .is_denied = is_denied};
 
     json_begin(j);
-    json_object(j);
-    json_put_str(j, "push", "run");
-    json_put_str(j, "run", name);
-    json_put_bool(j, "live", is_live);
-    json_put_bool(j, "denied", is_denied);
-    json_put_u64(j, "rows", (uint64_t)file[STAMP_ROWS].size);
-    json_put_u64(j, "journal", (uint64_t)file[STAMP_JOURNAL].size);
-    json_put_u64(j, "config", time_of(&file[STAMP_CONFIG]));
-    json_put_u64(j, "checkpoints", time_of(&file[STAMP_CHECKPOINTS]));
-    json_put_object(j, "status");
-    run_status_json(j, s);
-    run_tags_json(&facts->tags, j);
-    json_close(j);
-    json_close(j);
+    run_view_put(&view, j);
 }
 
 static void set_view(struct live_run *r, struct json *j)

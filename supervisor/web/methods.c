@@ -2,9 +2,10 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
+#include "supervisor/facts/curves.h"
+#include "supervisor/facts/files.h"
+#include "supervisor/facts/record.h"
 #include "supervisor/study/study_dir.h"
-#include "supervisor/web/curves.h"
-#include "supervisor/web/files.h"
 #include "supervisor/web/web.h"
 
 #include <stdlib.h>
@@ -363,6 +364,7 @@ static const struct method {
     {"columns", ON_RUN, NULL, curves_put_names, NULL},
     {"config", ON_RUN, NULL, files_put_config, NULL},
     {"checkpoints", ON_RUN, NULL, files_put_checkpoints, NULL},
+    {"record", ON_RUN, NULL, record_put, NULL},
     {"logs", ON_RUN, NULL, files_put_logs, NULL},
     {"tail", ON_RUN, NULL, NULL, put_tail},
     {"evaluate", ON_RUN, do_evaluate, NULL, NULL},

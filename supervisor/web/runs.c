@@ -1,10 +1,11 @@
 #include "supervisor/web/runs.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/facts/curves.h"
+#include "supervisor/facts/run_view.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/study/study_dir.h"
-#include "supervisor/web/curves.h"
 #include "supervisor/web/stamps.h"
 
 #include <dirent.h>
@@ -141,34 +142,15 @@ static struct run *find(const struct runs *r, const char *name)
 
 /* ---- reading one run, on a thread of the pool ---- */
 
-static void put_agents(const struct run_status *s, struct json *j)
-{
-    uint64_t restarts = 0, given_up = 0;
-
-    for (size_t i = 0; i < s->n_agents; i++) {
-        restarts += s->agents[i].restarts;
-        given_up += s->agents[i].given_up != NULL;
-    }
-    json_put_u64(j, "agents", s->n_agents);
-    json_put_u64(j, "restarts", restarts);
-    json_put_u64(j, "given_up", given_up);
-}
-
 static void put_summary(const struct job *job, struct json *j,
                         const struct run_record *record, const char *began, int is_read)
 {
-    static const char *const keys[] = {
-        "state",    "exit_code",      "env_steps",       "total_steps",
-        "episodes", "total_episodes", "checkpoint_step", "team_return_mean"};
+    const struct run_view view = {
+        .name = job->name, .status = &record->status, .is_live = record->is_live};
 
     json_begin(j);
     json_object(j);
-    json_put_str(j, "run", job->name);
-    json_put_str(j, "study", *job->study != '\0' ? job->study : NULL);
-    run_status_json_some(j, &record->status, keys, sizeof(keys) / sizeof(keys[0]));
-    json_put_bool(j, "live", record->is_live);
-    json_put_str(j, "began", *began != '\0' ? began : NULL);
-    put_agents(&record->status, j);
+    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, began, j);
     json_key(j, "spark");
     if (is_read) {
         curves_put_spark(job->path, SPARK_POINTS, j);

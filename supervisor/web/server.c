@@ -5,8 +5,8 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/chan/event_loop.h"
+#include "supervisor/page/assets.h"
 #include "supervisor/proc/descriptors.h"
-#include "supervisor/web/assets.h"
 #include "supervisor/web/web.h"
 
 #include <errno.h>

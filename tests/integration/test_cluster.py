@@ -404,7 +404,7 @@ def test_what_happens_to_nodes_is_told(w):
     assert re.search(r"node-1 +0  gone +1 +-  ", w.brood("status", "told")[0])
     w.brood("report", "told", "--html", w.path / "page.html")
     page = (w.path / "page.html").read_text()
-    assert "node-1" in page and "was lost" in page and "was started again" in page
+    assert "node-1" in page and '"node_lost"' in page and '"node_restart"' in page
 
 
 def test_a_node_that_dies_again_and_again_is_given_up(w):

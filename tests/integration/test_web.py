@@ -193,7 +193,7 @@ def test_the_pages_own_files_need_no_token(w):
         assert line in head, (line, head)
     assert not re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|https?://", body), body
     # Asked for at once, not each after the one that imports it.
-    modules = {f.name for f in (harness.SOURCE / "supervisor/web/page").glob("*.js")}
+    modules = {f.name for f in (harness.SOURCE / "supervisor/page").glob("*.js")}
     assert set(re.findall(r'modulepreload" href="/([^"]+)"', body)) == modules - {"app.js", "uplot.js"}
     for path in ("/", "/app.js", "/nothing", f"/?token={s.token}"):
         status, head, _ = s.get(path)

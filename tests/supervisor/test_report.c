@@ -1,5 +1,6 @@
 /* Reports over several runs: reading progress files, statistics, groups. */
 #include "supervisor/cli/report.h"
+#include "supervisor/facts/thin_curves.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
 #include "tests/support/temp_dir.h"
@@ -154,27 +155,31 @@ START_TEST(numbered_runs_make_one_group)
 }
 END_TEST
 
-START_TEST(a_thin_curve_has_its_peaks)
+/* A file of 1,000 rows, all 0 but for two peaks; free(). */
+static char *peaks_text(void)
 {
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
-    struct report_run run[3] = {{"x/a-1", NULL}, {"x/a-2", NULL}, {"x/a-3", NULL}};
-    struct progress *p;
-    struct report *r;
-    int has_high = 0, has_low = 0;
 
     (void)fputs("env_steps,v\n", f);
     for (int i = 0; i < 1000; i++)
         (void)fprintf(f, "%d,%d\n", i, i == 333 ? 9 : i == 334 ? -9 : 0);
     ck_assert_int_eq(fclose(f), 0);
-    ck_assert_int_eq(read_text(&p, text), 0);
-    run[0].progress = run[2].progress = p;
-    ck_assert_int_eq(report_make_thin(&r, run, 3, "w", 100), ERR_NOT_FOUND);
-    ck_assert_int_eq(report_make_thin(&r, run, 3, "v", 1000), 0);
+    return text;
+}
+
+START_TEST(a_thin_curve_has_its_peaks)
+{
+    char *text = peaks_text();
+    char *paths[] = {make_run("a-1", text), make_run("a-2", text)};
+    struct report *r;
+    int has_high = 0, has_low = 0;
+
+    ck_assert_int_eq(report_make(&r, paths, 2, "v", NULL, NULL, &err), 0);
+    report_thin(r, 1000);
     ck_assert_uint_eq(r->group[0].n_points, 1000);
-    report_free(r);
-    ck_assert_int_eq(report_make_thin(&r, run, 3, "v", 100), 0);
+    report_thin(r, 100);
     ck_assert_uint_eq(r->group[0].n_runs, 2);
     ck_assert(r->group[0].n_points >= 34 && r->group[0].n_points <= 102);
     for (size_t i = 0; i < r->group[0].n_points; i++) {
@@ -187,7 +192,46 @@ START_TEST(a_thin_curve_has_its_peaks)
     ck_assert(has_high && has_low);
     ck_assert_double_eq(r->group[0].point[r->group[0].n_points - 1].steps, 999);
     report_free(r);
+    for (size_t i = 0; i < 2; i++)
+        free(paths[i]);
+    free(text);
+}
+END_TEST
+
+START_TEST(thin_curves_keep_peaks_and_some_of_many_agents)
+{
+    char *text = peaks_text(), *head = NULL;
+    struct progress *p;
+    struct json j = {0};
+    const char *json;
+    size_t len = 0;
+    FILE *f = open_memstream(&head, &len);
+
+    ck_assert_int_eq(read_text(&p, text), 0);
+    thin_curves_put(p, &j);
+    json = json_line(&j, &len);
+    ck_assert_msg(strstr(json, "9, -9") != NULL, "%s", json);
+    ck_assert(strstr(json, "\"steps\": [0, 5, 6, ") != NULL &&
+              strstr(json, "999]") != NULL);
+    ck_assert(len < 4000);
     progress_free(p);
+    (void)fputs("env_steps,empty", f);
+    for (int i = 0; i < 20; i++)
+        (void)fprintf(f, ",train/a%d/loss", i);
+    (void)fputs("\n1,", f);
+    for (int i = 0; i < 20; i++)
+        (void)fputs(",0.25", f);
+    (void)fputs("\n", f);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(read_text(&p, head), 0);
+    json_begin(&j);
+    thin_curves_put(p, &j);
+    json = json_line(&j, &len);
+    ck_assert(strstr(json, "train/a7/loss") != NULL && strstr(json, "train/a8/") == NULL);
+    ck_assert(strstr(json, "\"left_out\": 13") != NULL && strstr(json, "[0.25]") != NULL);
+    json_done(&j);
+    progress_free(p);
+    free(head);
     free(text);
 }
 END_TEST
@@ -204,6 +248,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, seeds_make_one_group);
     tcase_add_test(tc, numbered_runs_make_one_group);
     tcase_add_test(tc, a_thin_curve_has_its_peaks);
+    tcase_add_test(tc, thin_curves_keep_peaks_and_some_of_many_agents);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,6 +1,6 @@
 /* The checks that `brood web` makes before it handles a request, without a socket. */
-#include "supervisor/web/curves.h"
-#include "supervisor/web/growing_file.h"
+#include "supervisor/facts/curves.h"
+#include "supervisor/facts/growing_file.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/request.h"
 #include "tests/support/temp_dir.h"

@@ -1,0 +1,431 @@
+#include "supervisor/cli/report_html.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/io/beneath.h"
+#include "common/mem/xmalloc.h"
+#include "common/text/plain_text.h"
+#include "common/wire/cursor.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/facts/defaults.h"
+#include "supervisor/facts/files.h"
+#include "supervisor/facts/record.h"
+#include "supervisor/facts/run_view.h"
+#include "supervisor/facts/thin_curves.h"
+#include "supervisor/page/report_page.h"
+#include "supervisor/run/run_dir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWERS_WITHIN_MS = 2000, POINTS = 300, CHECKPOINTS_MAX = 200 };
+
+/* ---- the file ---- */
+
+/* Text between tags; control characters are visible. */
+static void put_text(const char *text, FILE *f)
+{
+    const size_t size = PLAIN_TEXT_GROWTH * strlen(text) + 1;
+    char *plain = xmalloc(size);
+
+    (void)plain_text(plain, size, text, strlen(text));
+    for (const char *p = plain; *p != '\0'; p++) {
+        if (strchr("&<>\"'", *p) != NULL)
+            (void)fprintf(f, "&#%d;", *p);
+        else
+            (void)fputc(*p, f);
+    }
+    free(plain);
+}
+
+/* Text in lines between tags. */
+static void put_lines(const char *text, FILE *f)
+{
+    (void)fputs("<pre>", f);
+    while (*text != '\0') {
+        const size_t len = strcspn(text, "\n");
+        char *line = strndup(text, len);
+
+        put_text(line, f);
+        (void)fputc('\n', f);
+        free(line);
+        text += len + (text[len] == '\n');
+    }
+    (void)fputs("</pre>\n", f);
+}
+
+/* JSON inside <script>: in a string, which is where it may stand, '<' is \u003c. */
+static void put_facts(struct json *facts, FILE *f)
+{
+    size_t len;
+    const char *text = json_line(facts, &len);
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '<')
+            (void)fputs("\\u003c", f);
+        else
+            (void)fputc(text[i], f);
+    }
+}
+
+/* Writes the file; without: HTML for a browser that executes no script, which is freed. */
+static void put_file(const char *title, struct json *facts, struct xstream *without,
+                     FILE *f)
+{
+    char *html = xstream_end(without);
+
+    (void)fputs(report_page[0], f);
+    put_text(title, f);
+    (void)fputs(report_page[1], f);
+    put_facts(facts, f);
+    (void)fputs(report_page[2], f);
+    (void)fputs(html, f);
+    (void)fputs(report_page[3], f);
+    json_done(facts);
+    free(html);
+}
+
+/* ---- runs ---- */
+
+struct html_run {
+    const char *path;
+    char *name; /* owned; unique in the report */
+    struct run_facts facts;
+    struct progress *progress; /* NULL: there is none */
+    int plays;                 /* it is the first of its group */
+};
+
+struct html_runs {
+    struct html_run *run;
+    size_t n;
+    struct words keys; /* that any of them changes from the defaults */
+    enum report_play play;
+};
+
+static int is_taken(const struct html_runs *all, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(all->run[i].name, name) == 0)
+            return 1;
+    return 0;
+}
+
+static void read_run(struct html_runs *all, size_t i, const char *path)
+{
+    const struct config_options options = {0};
+    struct html_run *r = &all->run[i];
+    char *file = xasprintf("%s/metrics/progress.csv", path);
+    struct run_config config;
+
+    r->path = path;
+    r->name = run_dir_name_of(path);
+    if (is_taken(all, i, r->name)) {
+        free(r->name);
+        r->name = xstrdup(path);
+    }
+    r->plays = 1;
+    for (size_t k = 0; k < i; k++)
+        r->plays &= !report_same_group(all->run[k].name, r->name);
+    run_facts_get(&r->facts, path, ANSWERS_WITHIN_MS);
+    if (progress_read(&r->progress, file, NULL) < 0)
+        r->progress = NULL;
+    free(file);
+    file = xasprintf("%s/config.yaml", path);
+    if (run_config_read(&config, file, &options, NULL) == 0) {
+        defaults_add_keys(&config, &all->keys);
+        run_config_done(&config);
+    }
+    free(file);
+}
+
+static struct run_view view_of(const struct html_run *r)
+{
+    const uint64_t rows = r->progress != NULL ? progress_n_rows(r->progress) : 0;
+
+    return (struct run_view){.name = r->name,
+                             .status = &r->facts.status,
+                             .tags = &r->facts.tags,
+                             .stamps = {.rows = rows},
+                             .is_live = r->facts.is_live,
+                             .is_denied = r->facts.is_denied};
+}
+
+typedef void (*put_fn)(const struct html_runs *all, const struct html_run *r,
+                       struct json *j);
+
+static void put_view(const struct html_runs *all, const struct html_run *r,
+                     struct json *j)
+{
+    const struct run_view view = view_of(r);
+
+    (void)all;
+    run_view_put(&view, j);
+}
+
+static void put_summary(const struct html_runs *all, const struct html_run *r,
+                        struct json *j)
+{
+    const struct run_view view = view_of(r);
+    char began[32];
+
+    (void)all;
+    run_record_began(r->path, began);
+    json_object(j);
+    run_summary_put(&view, NULL, began, j);
+    json_close(j);
+}
+
+static void put_config(const struct html_runs *all, const struct html_run *r,
+                       struct json *j)
+{
+    (void)all;
+    if (files_put_config(r->path, j, NULL) < 0) {
+        json_array(j);
+        json_close(j);
+    }
+}
+
+static void put_record(const struct html_runs *all, const struct html_run *r,
+                       struct json *j)
+{
+    record_put_all(r->path, r->progress, all->keys.list, all->keys.n, j);
+}
+
+static void put_checkpoints(const struct html_runs *all, const struct html_run *r,
+                            struct json *j)
+{
+    (void)all;
+    if (files_put_checkpoints_with(r->path, r->progress, CHECKPOINTS_MAX, j, NULL) < 0) {
+        json_array(j);
+        json_close(j);
+    }
+}
+
+static void put_curves(const struct html_runs *all, const struct html_run *r,
+                       struct json *j)
+{
+    (void)all;
+    thin_curves_put(r->progress, j);
+}
+
+static void put_episode(const struct html_runs *all, const struct html_run *r,
+                        struct json *j)
+{
+    if (r->plays)
+        report_episode_put(r->path, r->name, all->play, j);
+    else
+        json_null(j);
+}
+
+/* An object with a member for each run. */
+static void put_each(const char *key, const struct html_runs *all, put_fn put,
+                     struct json *j)
+{
+    json_put_object(j, key);
+    for (size_t i = 0; i < all->n; i++) {
+        json_key(j, all->run[i].name);
+        put(all, &all->run[i], j);
+    }
+    json_close(j);
+}
+
+static void put_numbers(const char *key, const struct report_group *g,
+                        double (*of)(const struct report_point *p), struct json *j)
+{
+    json_put_array(j, key);
+    for (size_t i = 0; i < g->n_points; i++)
+        json_f64(j, of(&g->point[i]));
+    json_close(j);
+}
+
+static double steps_of(const struct report_point *p)
+{
+    return p->steps;
+}
+
+static double mean_of(const struct report_point *p)
+{
+    return p->over.mean;
+}
+
+static double low_of(const struct report_point *p)
+{
+    return p->over.low;
+}
+
+static double high_of(const struct report_point *p)
+{
+    return p->over.high;
+}
+
+static void put_groups(const struct report *r, const struct err *why, struct json *j)
+{
+    json_put_object(j, "groups");
+    if (r == NULL)
+        json_put_str(j, "why", why->msg);
+    else
+        json_put_str(j, "metric", r->metric);
+    json_put_array(j, "list");
+    for (size_t i = 0; r != NULL && i < r->n_groups; i++) {
+        const struct report_group *g = &r->group[i];
+
+        json_object(j);
+        report_put_group(r, g, j);
+        put_numbers("steps", g, steps_of, j);
+        put_numbers("means", g, mean_of, j);
+        put_numbers("lows", g, low_of, j);
+        put_numbers("highs", g, high_of, j);
+        json_close(j);
+    }
+    json_close(j);
+    json_close(j);
+}
+
+static void put_names(const char *key, const struct html_runs *all, struct json *j)
+{
+    json_put_array(j, key);
+    for (size_t i = 0; i < all->n; i++)
+        json_str(j, all->run[i].name);
+    json_close(j);
+}
+
+static void put_runs(const struct html_runs *all, const struct report *r,
+                     const struct err *why, struct json *j)
+{
+    json_object(j);
+    json_put_str(j, "version", BROOD_VERSION);
+    put_names("names", all, j);
+    json_put_array(j, "studies");
+    json_close(j);
+    json_put_array(j, "runs");
+    for (size_t i = 0; i < all->n; i++)
+        put_summary(all, &all->run[i], j);
+    json_close(j);
+    put_each("views", all, put_view, j);
+    json_put_object(j, "answers");
+    put_each("config", all, put_config, j);
+    put_each("record", all, put_record, j);
+    put_each("checkpoints", all, put_checkpoints, j);
+    put_each("curves", all, put_curves, j);
+    put_each("episode", all, put_episode, j);
+    json_close(j);
+    put_groups(r, why, j);
+    json_close(j);
+}
+
+void report_html_runs(char *const *paths, size_t n, struct report *r,
+                      const struct err *why, enum report_play play, FILE *f)
+{
+    struct arena arena = ARENA_ZERO;
+    struct html_runs all = {.run = xcalloc(n, sizeof(*all.run)),
+                            .n = n,
+                            .keys = {.arena = &arena},
+                            .play = play};
+    struct xstream text, without;
+    struct json j = {0};
+    char *title;
+    FILE *html = xstream_begin(&without);
+
+    for (size_t i = 0; i < n; i++)
+        read_run(&all, i, paths[i]);
+    title = n == 1 ? xasprintf("%s - brood", all.run[0].name)
+                   : xasprintf("%s and %zu more - brood", all.run[0].name, n - 1);
+    (void)fputs("<h1>", html);
+    put_text(title, html);
+    (void)fputs("</h1>\n", html);
+    if (r != NULL) {
+        report_print_text(r, xstream_begin(&text));
+        put_lines(xstream_end(&text), html);
+        free(text.text);
+        report_thin(r, POINTS);
+        report_print_svg(r, html);
+    } else {
+        put_lines(why->msg, html);
+    }
+    put_runs(&all, r, why, &j);
+    put_file(title, &j, &without, f);
+    free(title);
+    for (size_t i = 0; i < n; i++) {
+        if (all.run[i].progress != NULL)
+            progress_free(all.run[i].progress);
+        run_facts_done(&all.run[i].facts);
+        free(all.run[i].name);
+    }
+    free(all.run);
+    arena_done(&arena);
+}
+
+/* ---- a study ---- */
+
+/* A file that is a link, perhaps to a secret, is not followed: the folder is held. */
+static void put_study_file(const char *dir, const char *name, struct json *j)
+{
+    char *path = xasprintf("%s/%s", dir, name);
+    struct wbuf text = {0};
+
+    if (wbuf_read_file(&text, path, YAML_MAX_BYTES, NULL) == 0) {
+        json_array(j);
+        json_str(j, name);
+        json_strn(j, (const char *)text.data, text.len);
+        json_close(j);
+    }
+    wbuf_done(&text);
+    free(path);
+}
+
+static void put_study(const struct study_report *r, const char *dir, const char *picture,
+                      struct json *j)
+{
+    const int is_held = beneath_hold(dir, NULL) == 0;
+
+    json_object(j);
+    json_put_str(j, "version", BROOD_VERSION);
+    json_put_array(j, "names");
+    json_close(j);
+    json_put_array(j, "studies");
+    json_str(j, r->name);
+    json_close(j);
+    json_put_array(j, "runs");
+    json_close(j);
+    json_put_object(j, "views");
+    json_close(j);
+    json_put_object(j, "answers");
+    json_put_object(j, "study");
+    json_key(j, r->name);
+    study_report_put(r, j);
+    json_close(j);
+    json_put_object(j, "picture");
+    json_put_str(j, r->name, picture);
+    json_close(j);
+    json_put_object(j, "files");
+    json_put_array(j, r->name);
+    if (is_held) {
+        put_study_file(dir, "study.yaml", j);
+        put_study_file(dir, "base.yaml", j);
+        beneath_release(dir);
+    }
+    json_close(j);
+    json_close(j);
+    json_close(j);
+    json_close(j);
+}
+
+void report_html_study(const struct study_report *r, const char *dir, FILE *f)
+{
+    char *title = xasprintf("%s - brood", r->name);
+    struct xstream text, picture, without;
+    struct json j = {0};
+    FILE *html = xstream_begin(&without);
+
+    (void)fputs("<h1>", html);
+    put_text(title, html);
+    (void)fputs("</h1>\n", html);
+    study_report_print(r, 0, xstream_begin(&text));
+    put_lines(xstream_end(&text), html);
+    free(text.text);
+    study_report_print_svg(r, xstream_begin(&picture));
+    (void)fputs(xstream_end(&picture), html);
+    put_study(r, dir, picture.text, &j);
+    put_file(title, &j, &without, f);
+    free(picture.text);
+    free(title);
+}

@@ -1,0 +1,324 @@
+#include "supervisor/facts/files.h"
+
+#include "common/config/changes.h"
+#include "common/config/yaml_tree.h"
+#include "common/io/beneath.h"
+#include "common/mem/words.h"
+#include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
+#include "common/wire/cursor.h"
+#include "supervisor/facts/growing_file.h"
+#include "supervisor/save/checkpoint_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FIRST_TAIL = 32 << 10, MAX_PATH = 1024 };
+
+/* ---- configuration ---- */
+
+struct config_list {
+    struct json *j;
+    const struct run_config *config; /* NULL: it has errors */
+};
+
+static int is_live(const struct config_list *list, const char *key, const char *value)
+{
+    struct config_setting setting;
+    char *text;
+    int rc;
+
+    if (list->config == NULL)
+        return 0;
+    text = xasprintf("%s=%s", key, value);
+    rc = config_setting_parse(&setting, list->config, text, NULL);
+    free(text);
+    if (rc == 0)
+        free(setting.path);
+    return rc == 0;
+}
+
+static void put_key(const struct config_list *list, const struct yaml_node *n,
+                    const char *path)
+{
+    struct arena arena = ARENA_ZERO;
+    const char *value = n->kind == YAML_SCALAR ? n->text : yaml_tree_text(n, &arena);
+
+    json_array(list->j);
+    json_str(list->j, path);
+    json_str(list->j, value);
+    json_bool(list->j, is_live(list, path, value));
+    json_close(list->j);
+    arena_done(&arena);
+}
+
+static void put_keys(const struct config_list *list, const struct yaml_node *map,
+                     const char *prefix)
+{
+    for (size_t i = 0; i < map->n; i++) {
+        const struct yaml_node *n = map->child[i];
+        char path[MAX_PATH];
+
+        (void)snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix != '\0' ? "." : "",
+                       n->key);
+        if (n->kind == YAML_MAP && n->n > 0)
+            put_keys(list, n, path);
+        else
+            put_key(list, n, path);
+    }
+}
+
+int files_put_config(const char *path, struct json *j, struct err *err)
+{
+    const struct config_options options = {0}; /* executes no env.command */
+    char *file = xasprintf("%s/config.yaml", path);
+    struct arena arena = ARENA_ZERO;
+    struct yaml_node *root = NULL;
+    struct wbuf text = {0};
+    struct run_config config;
+    const int is_read = run_config_read(&config, file, &options, NULL) == 0;
+    int rc = wbuf_read_file(&text, file, YAML_MAX_BYTES, err);
+
+    if (rc == 0)
+        rc = yaml_tree_parse(&root, &arena, (const char *)text.data, text.len, file, 1,
+                             err);
+    if (rc == 0) {
+        const struct config_list list = {j, is_read ? &config : NULL};
+
+        json_array(j);
+        if (root->kind == YAML_MAP)
+            put_keys(&list, root, "");
+        json_close(j);
+    }
+    if (is_read)
+        run_config_done(&config);
+    wbuf_done(&text);
+    arena_done(&arena);
+    free(file);
+    return rc;
+}
+
+/* ---- checkpoints ---- */
+
+/* The sum of the sizes of a checkpoint's files, whatever space they take on the disk. */
+static uint64_t bytes_of(const char *path)
+{
+    struct dirent **list = NULL;
+    struct stat st;
+    uint64_t sum = 0;
+    int n;
+
+    if (beneath_stat(path, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return 0;
+    if (S_ISREG(st.st_mode))
+        return (uint64_t)st.st_size;
+    n = beneath_scandir(path, &list, NULL);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(list[i]->d_name, ".") != 0 && strcmp(list[i]->d_name, "..") != 0) {
+            char *child = xasprintf("%s/%s", path, list[i]->d_name);
+
+            sum += bytes_of(child);
+            free(child);
+        }
+        free(list[i]);
+    }
+    free(list);
+    return sum;
+}
+
+/* The newest values of the teams' returns at a step. */
+static void put_returns(const struct progress *p, uint64_t step, struct json *j)
+{
+    const size_t n = p != NULL ? progress_n_columns(p) : 0;
+    const size_t usual = n > 0 ? progress_find_return(p, progress_n_rows(p)) : n;
+    size_t n_put = 0;
+
+    json_put_object(j, "returns");
+    for (size_t c = 0; usual < n && c < n && n_put < FILES_MAX_RETURNS; c++) {
+        const char *name = progress_name(p, usual);
+
+        if (strncmp(progress_name(p, c), name, (size_t)(strrchr(name, '/') + 1 - name)) !=
+            0)
+            continue;
+        json_put_f64(j, progress_name(p, c), progress_value_at(p, c, step));
+        n_put++;
+    }
+    json_close(j);
+}
+
+static void put_checkpoint(const char *folder, uint64_t step, const struct progress *p,
+                           struct json *j)
+{
+    char *path = xasprintf("%s/%" PRIu64, folder, step);
+    struct stat st = {0};
+    const int is_there = beneath_stat(path, &st) == 0;
+
+    json_object(j);
+    json_put_u64(j, "step", step);
+    json_put_known(j, "time", is_there, (uint64_t)st.st_mtim.tv_sec);
+    json_put_u64(j, "bytes", bytes_of(path));
+    if (p != NULL)
+        put_returns(p, step, j);
+    json_close(j);
+    free(path);
+}
+
+int files_put_checkpoints_with(const char *path, const struct progress *p, size_t max,
+                               struct json *j, struct err *err)
+{
+    char *folder = xasprintf("%s/checkpoints", path);
+    uint64_t *steps = NULL;
+    size_t n = 0;
+    const int rc = checkpoint_list(folder, &steps, &n, err);
+
+    if (rc == 0) {
+        json_array(j);
+        for (size_t i = n; i-- > 0 && n - i <= max;)
+            put_checkpoint(folder, steps[i], p, j);
+        json_close(j);
+    }
+    free(steps);
+    free(folder);
+    return rc;
+}
+
+int files_put_checkpoints(const char *path, struct json *j, struct err *err)
+{
+    return files_put_checkpoints_with(path, NULL, FILES_MAX_CHECKPOINTS, j, err);
+}
+
+/* ---- logs ---- */
+
+static int is_log(const char *name)
+{
+    return name[0] != '.' && text_ends_with(name, ".log");
+}
+
+/* The names of its logs without ".log", at most FILES_MAX_LOGS of them, sorted. A run without the
+ * folder has none. */
+static int list_logs(const char *path, struct words *ret, struct err *err)
+{
+    char *folder = xasprintf("%s/logs", path);
+    DIR *dir = beneath_opendir(folder);
+    const struct dirent *e;
+    const int rc = dir == NULL && errno != ENOENT ? err_errno(err, "%s", folder) : 0;
+
+    for (int seen = 0; dir != NULL && seen < FILES_MAX_LOGS && (e = readdir(dir)) != NULL;
+         seen++)
+        if (is_log(e->d_name))
+            words_add(ret, arena_strndup(ret->arena, e->d_name, strlen(e->d_name) - 4),
+                      NULL);
+    if (dir != NULL)
+        (void)closedir(dir);
+    free(folder);
+    return rc;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int files_put_logs(const char *path, struct json *j, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct words logs = {.arena = &arena};
+    const int rc = list_logs(path, &logs, err);
+
+    if (rc == 0) {
+        if (logs.n > 0)
+            qsort(logs.list, logs.n, sizeof(logs.list[0]), compare_names);
+        json_array(j);
+        json_str(j, "journal");
+        for (size_t i = 0; i < logs.n; i++)
+            json_str(j, logs.list[i]);
+        json_close(j);
+    }
+    arena_done(&arena);
+    return rc;
+}
+
+/* The length of the whole lines among these bytes. A line longer than `max` is sent in
+ * pieces. */
+static size_t whole_lines(const uint8_t *text, size_t n, size_t max)
+{
+    const uint8_t *last = n > 0 ? memrchr(text, '\n', n) : NULL;
+
+    if (last != NULL)
+        return (size_t)(last + 1 - text);
+    return n == max ? n : 0;
+}
+
+static int put_tail(const struct growing_file *f, const char *file, const char *from,
+                    struct json *j, struct err *err)
+{
+    size_t offset = 0, skipped = 0, max = FILES_MAX_TAIL, len;
+    const enum growing_place place = growing_file_find(f, from, 0, &offset);
+    uint8_t *text;
+    ssize_t n;
+
+    if (place != GROWING_ON) {
+        max = FIRST_TAIL;
+        offset = f->st.st_size > FIRST_TAIL ? (size_t)f->st.st_size - FIRST_TAIL : 0;
+    }
+    text = xcalloc(1, max);
+    n = growing_file_read(f, offset, text, max);
+    if (n < 0) {
+        free(text);
+        return err_errno(err, "%s", file);
+    }
+    len = whole_lines(text, (size_t)n, max);
+    if (place != GROWING_ON && offset > 0) { /* it begins in the middle of a line */
+        const uint8_t *line = memchr(text, '\n', len);
+
+        skipped = line != NULL ? (size_t)(line + 1 - text) : 0;
+    }
+    json_object(j);
+    growing_file_put(f, offset + len, place, j);
+    json_key(j, "text");
+    json_strn(j, (const char *)text + skipped, len - skipped);
+    json_close(j);
+    free(text);
+    return 0;
+}
+
+/* Finds a log by comparing its name with those in the folder: no text of a request
+ * becomes part of a path. */
+static int find_log(const char *path, const char *log, char **ret, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct words logs = {.arena = &arena};
+    int rc = 0;
+
+    *ret = strcmp(log, "journal") == 0 ? xasprintf("%s/journal", path) : NULL;
+    if (*ret == NULL)
+        rc = list_logs(path, &logs, err);
+    for (size_t i = 0; *ret == NULL && i < logs.n; i++)
+        if (strcmp(log, logs.list[i]) == 0)
+            *ret = xasprintf("%s/logs/%s.log", path, logs.list[i]);
+    arena_done(&arena);
+    if (rc == 0 && *ret == NULL)
+        rc = err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", log);
+    return rc;
+}
+
+int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
+                   struct err *err)
+{
+    struct growing_file f = {.fd = -1};
+    char *file;
+    int rc = find_log(path, log, &file, err);
+
+    if (rc == 0)
+        rc = growing_file_open(&f, file, err);
+    if (rc == 0)
+        rc = put_tail(&f, file, from, j, err);
+    growing_file_close(&f);
+    free(file);
+    return rc;
+}

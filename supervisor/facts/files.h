@@ -1,0 +1,34 @@
+/* files.h - what the page shows of a run's files, as JSON.
+ *
+ * path: a run's directory. Each puts one value into the JSON, unless it fails.
+ * Threads   any.
+ */
+#ifndef SUPERVISOR_FACTS_FILES_H
+#define SUPERVISOR_FACTS_FILES_H
+
+#include "common/err/err.h"
+#include "supervisor/metrics/json.h"
+#include "supervisor/metrics/progress.h"
+
+#define FILES_MAX_TAIL ((size_t)256 << 10)
+enum { FILES_MAX_LOGS = 20000, FILES_MAX_CHECKPOINTS = 1000, FILES_MAX_RETURNS = 4 };
+
+/* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
+ * the value can change while the run lives. */
+int files_put_config(const char *path, struct json *j, struct err *err);
+/* The newest FILES_MAX_CHECKPOINTS checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
+int files_put_checkpoints(const char *path, struct json *j, struct err *err);
+/* The newest `max`, each with "returns": {column: value, ...}, those of the teams at its step. p:
+ * the rows that were read; NULL: without returns. */
+int files_put_checkpoints_with(const char *path, const struct progress *p, size_t max,
+                               struct json *j, struct err *err);
+/* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0",
+ * ...]. */
+int files_put_logs(const char *path, struct json *j, struct err *err);
+/* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
+ * a position (growing_file.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL
+ * bytes of them. ERR_NOT_FOUND: there is no such log. */
+int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
+                   struct err *err);
+
+#endif

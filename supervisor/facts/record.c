@@ -1,0 +1,373 @@
+#include "supervisor/facts/record.h"
+
+#include "common/config/yaml_tree.h"
+#include "common/mem/xmalloc.h"
+#include "common/wire/cursor.h"
+#include "supervisor/facts/defaults.h"
+#include "supervisor/run/journal_read.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROVENANCE_MAX = 64 << 10 };
+
+/* ---- the journal ---- */
+
+struct events {
+    char *first[RECORD_FIRST], *newest[RECORD_NEWEST]; /* JSON; the latter is a ring */
+    size_t n;                                          /* how many there were */
+};
+
+struct history {
+    char began[32]; /* "": not known */
+    char session[32], newest[32];
+    int is_over; /* the session's end was recorded, with its seconds */
+    double seconds;
+    size_t starts, deaths;
+    char *failure; /* why the newest supervisor gave up; NULL: it did not */
+    struct events changes, ends;
+};
+
+static char *event_text(const struct run_event *e)
+{
+    struct json j = {0};
+    const char *text;
+    char *ret;
+    size_t len;
+
+    run_event_json(&j, e);
+    text = json_line(&j, &len);
+    ret = len <= RECORD_EVENT_MAX ? strndup(text, len - 1) : NULL;
+    json_done(&j);
+    return ret;
+}
+
+static void keep(struct events *list, const struct run_event *e)
+{
+    const size_t i = list->n++;
+    char **at = i < RECORD_FIRST ? &list->first[i]
+                                 : &list->newest[(i - RECORD_FIRST) % RECORD_NEWEST];
+    struct run_event cut = {.kind = RUN_EVENT_MESSAGE,
+                            .env_steps = e->env_steps,
+                            .message.text = "an event that is too long to be shown here; "
+                                            "the run's journal has it"};
+
+    free(*at);
+    *at = event_text(e);
+    if (*at != NULL)
+        return;
+    memcpy(cut.time, e->time, sizeof(cut.time));
+    *at = event_text(&cut);
+}
+
+/* Whether the supervisor ended the process at the end of the run: by a request or, if it
+ * was slow, by a signal. */
+static int was_asked_to_end(const struct run_event_process *p)
+{
+    return p->in != NULL && strcmp(p->in, "stopping") == 0 &&
+           ((p->signal == 0 && p->code == 0) || p->signal == SIGTERM ||
+            p->signal == SIGKILL);
+}
+
+static void end_session(struct history *h)
+{
+    if (h->session[0] != '\0' && !h->is_over)
+        h->seconds += journal_seconds(h->session, h->newest);
+    h->is_over = 1;
+}
+
+static void begin_session(struct history *h, const struct run_event *e)
+{
+    end_session(h);
+    h->is_over = 0;
+    (void)snprintf(h->session, sizeof(h->session), "%s", e->time);
+    free(h->failure);
+    h->failure = NULL;
+    if (h->starts++ > 0)
+        keep(&h->changes, e);
+}
+
+static void take_end(struct history *h, const struct run_event *e)
+{
+    if (h->is_over) /* the keeper's line of a supervisor that was killed after its end */
+        return;
+    if (!isnan(e->end.seconds)) {
+        h->seconds += e->end.seconds;
+        h->is_over = 1;
+    }
+    if (e->end.state == NULL || strcmp(e->end.state, "done") != 0)
+        keep(&h->changes, e);
+}
+
+/* The list in which a kind stands that needs no more; the others are in neither. */
+static struct events *list_of(struct history *h, enum run_event_kind kind)
+{
+    switch (kind) {
+    case RUN_EVENT_FORK:
+    case RUN_EVENT_SET:
+    case RUN_EVENT_WAITS:
+    case RUN_EVENT_CANCEL:
+    case RUN_EVENT_CHANGED:
+    case RUN_EVENT_REFUSED:
+    case RUN_EVENT_PAUSE:
+    case RUN_EVENT_CONTINUE:
+    case RUN_EVENT_STOP:
+    case RUN_EVENT_SIGNAL:
+        return &h->changes;
+    case RUN_EVENT_SUPERVISOR_EXIT:
+    case RUN_EVENT_EXIT:
+    case RUN_EVENT_RESPAWN:
+    case RUN_EVENT_WAIT:
+    case RUN_EVENT_GIVE_UP:
+    case RUN_EVENT_REINSTATE:
+    case RUN_EVENT_MODE:
+    case RUN_EVENT_NODE_LOST:
+    case RUN_EVENT_NODE_RESTART:
+    case RUN_EVENT_NODE_GIVE_UP:
+    case RUN_EVENT_FAILED:
+    case RUN_EVENT_INEXACT:
+    case RUN_EVENT_CHECKPOINT_FAILED:
+    case RUN_EVENT_FULL:
+    case RUN_EVENT_SPACE:
+    case RUN_EVENT_SKIP:
+    case RUN_EVENT_STALLS:
+    case RUN_EVENT_GOES_ON:
+        return &h->ends;
+    default:
+        return NULL;
+    }
+}
+
+static void take_other(struct history *h, const struct run_event *e)
+{
+    struct events *list = list_of(h, e->kind);
+
+    if (e->kind == RUN_EVENT_EXIT && was_asked_to_end(&e->process))
+        return;
+    h->deaths += e->kind == RUN_EVENT_EXIT || e->kind == RUN_EVENT_NODE_LOST ||
+                 e->kind == RUN_EVENT_SUPERVISOR_EXIT;
+    if (list != NULL)
+        keep(list, e);
+    if (e->kind == RUN_EVENT_FAILED) {
+        free(h->failure);
+        h->failure = e->error != NULL ? xstrdup(e->error) : NULL;
+    }
+}
+
+static int take_event(void *ctx, uint64_t line, const struct run_event *e)
+{
+    struct history *h = ctx;
+
+    if (h->began[0] == '\0')
+        (void)snprintf(h->began, sizeof(h->began), "%s", e->time);
+    if (e->kind == RUN_EVENT_START || e->kind == RUN_EVENT_RESUME)
+        begin_session(h, e);
+    else if (e->kind == RUN_EVENT_END)
+        take_end(h, e);
+    else
+        take_other(h, e);
+    (void)snprintf(h->newest, sizeof(h->newest), "%s", e->time);
+    return 0;
+}
+
+/* Takes the texts of the list. */
+static void put_events(const char *key, struct events *list, struct json *j)
+{
+    const size_t first = list->n < RECORD_FIRST ? list->n : RECORD_FIRST;
+    const size_t rest = list->n - first;
+    const size_t newest = rest < RECORD_NEWEST ? rest : RECORD_NEWEST;
+
+    json_put_object(j, key);
+    json_put_u64(j, "n", list->n);
+    json_put_array(j, "first");
+    for (size_t i = 0; i < first; i++)
+        json_raw(j, list->first[i], strlen(list->first[i]));
+    json_close(j);
+    json_put_array(j, "newest");
+    for (size_t i = rest - newest; i < rest; i++) {
+        const char *text = list->newest[i % RECORD_NEWEST];
+
+        json_raw(j, text, strlen(text));
+    }
+    json_close(j);
+    json_close(j);
+    for (size_t i = 0; i < first; i++)
+        free(list->first[i]);
+    for (size_t i = 0; i < newest; i++)
+        free(list->newest[i]);
+}
+
+static void put_history(const char *path, struct json *j)
+{
+    struct history *h = xcalloc(1, sizeof(*h));
+    char *file = xasprintf("%s/journal", path);
+
+    (void)journal_each_event(file, take_event, h, NULL);
+    json_put_str(j, "began", h->began[0] != '\0' ? h->began : NULL);
+    json_put_f64(j, "seconds", h->seconds);
+    json_put_f64(j, "open_seconds",
+                 h->session[0] != '\0' && !h->is_over
+                     ? journal_seconds(h->session, h->newest)
+                     : 0);
+    json_put_u64(j, "starts", h->starts);
+    json_put_u64(j, "deaths", h->deaths);
+    json_put_str(j, "failure", h->failure);
+    put_events("changes", &h->changes, j);
+    put_events("ends", &h->ends, j);
+    free(h->failure);
+    free(file);
+    free(h);
+}
+
+/* ---- results ---- */
+
+static void put_result(const struct progress *p, size_t column, struct json *j)
+{
+    double last = (double)NAN, best = (double)NAN;
+    double last_step = 0, best_step = 0;
+
+    for (size_t i = 0; i < progress_n_rows(p); i++) {
+        const double v = progress_value(p, i, column);
+
+        if (isnan(v))
+            continue;
+        last = v;
+        last_step = progress_steps(p, i);
+        if (v <= best)
+            continue;
+        best = v;
+        best_step = last_step;
+    }
+    if (isnan(last))
+        return;
+    json_object(j);
+    json_put_str(j, "column", progress_name(p, column));
+    json_put_f64(j, "last", last);
+    json_put_u64(j, "last_step", (uint64_t)last_step);
+    json_put_f64(j, "best", best);
+    json_put_u64(j, "best_step", (uint64_t)best_step);
+    json_close(j);
+}
+
+/* Of the returns of all teams: in evaluations or, without any, in training. */
+static void put_results(const struct progress *p, struct json *j)
+{
+    const size_t n = progress_n_columns(p);
+    const size_t usual = progress_find_return(p, progress_n_rows(p));
+    size_t n_put = 0;
+
+    for (size_t c = 0; usual < n && c < n && n_put < RECORD_RESULTS; c++) {
+        const char *name = progress_name(p, usual);
+        const size_t stem = (size_t)(strrchr(name, '/') + 1 - name);
+
+        if (strncmp(progress_name(p, c), name, stem) != 0)
+            continue;
+        put_result(p, c, j);
+        n_put++;
+    }
+}
+
+/* ---- files ---- */
+
+static void read_text(const char *path, const char *name, size_t max, struct wbuf *ret)
+{
+    char *file = xasprintf("%s/%s", path, name);
+
+    if (wbuf_read_file(ret, file, max, NULL) < 0)
+        wbuf_done(ret);
+    free(file);
+}
+
+static void put_provenance(const char *path, struct json *j)
+{
+    struct wbuf text = {0};
+    const char *p, *end;
+
+    read_text(path, "provenance", PROVENANCE_MAX, &text);
+    p = (const char *)text.data;
+    end = p + text.len;
+    json_put_array(j, "provenance");
+    while (p < end) {
+        const char *line = memchr(p, '\n', (size_t)(end - p));
+        const char *next = line != NULL ? line : end;
+        const char *colon = memmem(p, (size_t)(next - p), ": ", 2);
+
+        if (colon != NULL) {
+            json_array(j);
+            json_strn(j, p, (size_t)(colon - p));
+            json_strn(j, colon + 2, (size_t)(next - colon) - 2);
+            json_close(j);
+        }
+        p = next + 1;
+    }
+    json_close(j);
+    wbuf_done(&text);
+}
+
+const char *run_algorithm_names(const struct run_config *c, struct arena *arena)
+{
+    const char *ret = "";
+
+    for (size_t i = 0; i < c->n_agents; i++) {
+        const char *name = c->agents[i].algorithm;
+        size_t k = 0;
+
+        while (strcmp(c->agents[k].algorithm, name) != 0)
+            k++;
+        if (k == i)
+            ret = arena_printf(arena, "%s%s%s", ret, *ret != '\0' ? ", " : "", name);
+    }
+    return ret;
+}
+
+static void put_config(const char *path, const char *const *keys, size_t n,
+                       struct json *j)
+{
+    const struct config_options options = {0}; /* executes no env.command */
+    char *file = xasprintf("%s/config.yaml", path);
+    struct arena arena = ARENA_ZERO;
+    struct run_config config;
+    struct err why = {0};
+    struct wbuf text = {0};
+    const int is_read = run_config_read(&config, file, &options, &why) == 0;
+
+    json_put_str(j, "environment", is_read ? config.env.id : NULL);
+    json_put_known(j, "agents", is_read, is_read ? config.n_agents : 0);
+    json_put_str(j, "algorithms", is_read ? run_algorithm_names(&config, &arena) : NULL);
+    json_put_known(j, "seed", is_read, is_read ? config.run.seed : 0);
+    json_put_object(j, "defaults");
+    (void)defaults_put(is_read ? &config : NULL, keys, n, j, &why);
+    json_put_str(j, "why", why.code < 0 ? why.msg : NULL);
+    json_close(j);
+    read_text(path, "config.yaml", YAML_MAX_BYTES, &text);
+    json_key(j, "text");
+    json_strn(j, (const char *)text.data, text.len);
+    wbuf_done(&text);
+    if (is_read)
+        run_config_done(&config);
+    arena_done(&arena);
+    free(file);
+}
+
+void record_put_all(const char *path, const struct progress *progress,
+                    const char *const *keys, size_t n, struct json *j)
+{
+    json_object(j);
+    put_history(path, j);
+    json_put_array(j, "results");
+    if (progress != NULL)
+        put_results(progress, j);
+    json_close(j);
+    put_config(path, keys, n, j);
+    put_provenance(path, j);
+    json_close(j);
+}
+
+int record_put(const char *path, struct json *j, struct err *err)
+{
+    (void)err;
+    record_put_all(path, NULL, NULL, 0, j);
+    return 0;
+}

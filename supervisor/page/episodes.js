@@ -1,0 +1,87 @@
+// The checkpoints of a run, and episodes played with their policies.
+import {ask, report} from "./net.js";
+import {ago, attribute, bytes, el, keyed, number, shown, text, whole} from "./dom.js";
+import {Player} from "./player.js";
+
+// In a report: the episode that is in it, and the returns at each checkpoint.
+function reportedEpisodes(body, {name}) {
+  const table = el("div"), episode = el("div.pictures");
+  body.replaceChildren(el("section", el("h2", "Checkpoints"), table), el("section", el("h2", "An episode"), episode));
+  ask("checkpoints", {run: name}).then(list => {
+    const columns = Object.keys(list[0]?.returns ?? {});
+    table.replaceChildren(list.length ? el("div.scroll", el("table", el("thead", el("tr", ["step", "size", ...columns]
+      .map(head => el("th.number", head)))), el("tbody", list.map(c => el("tr", {"data-step": c.step}, el("td.number", whole(c.step)),
+      el("td.number.muted", bytes(c.bytes)), columns.map(k => el("td.number", number(c.returns[k])))))))) : el("p.muted", "It has no checkpoint."));
+  });
+  ask("episode", {run: name}).then(e => {
+    if (!e) return episode.replaceChildren(el("p.muted", "The report shows an episode of the first of the runs that differ only in their seed."));
+    if (e.why) return episode.replaceChildren(el("p.muted", `No episode is shown: ${e.why}.`));
+    const value = e.return === null ? "" : `, return ${Number(e.return.toPrecision(5))}`;
+    episode.replaceChildren(el("p.muted", `Greedy actions of the checkpoint at step ${whole(e.step)}, ${whole(e.length)} steps`
+      + `${value}${e.is_cut ? " (cut here)" : ""}. Seed 0, episode 0.`),
+      ...e.pictures.map(p => el("img", {alt: p.alt, src: `data:${p.type};base64,${p.base64}`})),
+      e.left_out ? el("p.muted", "A picture of more than a few MB is left out: `brood eval --render` draws it.") : "");
+  });
+  return {keys: {}, update() {}};
+}
+
+export function episodesTab(body, context) {
+  if (report) return reportedEpisodes(body, context);
+  const {name} = context;
+  const seed = el("input", {inputMode: "numeric", value: "0", ariaLabel: "Seed", pattern: "[0-9]*"});
+  const sample = el("input", {type: "checkbox"});
+  const table = el("tbody"), none = el("p.empty", {hidden: true}, "No checkpoint has been written yet.");
+  const said = el("p.answer", {role: "status"});
+  const player = new Player();
+  const checkpoints = el("section", el("div.tools", el("h2", "Checkpoints"), el("span.grow"),
+      el("label.check", "seed ", seed), el("label.check", {title: "Draw actions from the policies instead of the best ones"}, sample, "sample")),
+    el("div.scroll", el("table", el("thead", el("tr", el("th.number", "step"), el("th.wide", "written"),
+      el("th.number.wide", "size"), el("th.right", el("span.hide", "episode")))), table)), none);
+  body.replaceChildren(el("div.split", checkpoints,
+    el("section", el("div.tools", el("h2", "Episode")), said, player.node)));
+  text(said, "Play a checkpoint to see what its policies do.");
+  let stamp = -1;
+
+  async function play(step) {
+    for (const b of table.querySelectorAll("button")) b.disabled = true;
+    said.classList.remove("bad");
+    text(said, `Playing an episode with the policies of step ${whole(step)} …`);
+    try {
+      const lines = await ask("evaluate", {run: name, step, seed: seed.value || 0,
+                                           stochastic: sample.checked || undefined});
+      player.load(lines);
+      text(said, `${lines[0].env}, seed ${lines[0].seed}, policies of step ${whole(step)}`);
+    } catch (error) {
+      said.classList.add("bad");
+      text(said, error.message);
+    } finally {
+      for (const b of table.querySelectorAll("button")) b.disabled = false;
+    }
+  }
+
+  async function load() {
+    const list = await ask("checkpoints", {run: name});
+    shown(none, !list.length);
+    keyed(table, list, c => c.step, c => el("tr", {"data-step": c.step}, el("td.number", whole(c.step)), el("td.wide.muted"),
+      el("td.number.wide.muted"), el("td.right", el("button.small", {type: "button", onclick: () => play(c.step),
+        title: "Play an episode with these policies"}, "▶ Play"))),
+      (row, c) => {
+        text(row.children[1], ago(c.time * 1000));
+        text(row.children[2], bytes(c.bytes));
+      });
+  }
+
+  return {
+    keys: player.keys,
+    update(view) {
+      if (view.checkpoints === stamp) return;
+      stamp = view.checkpoints;
+      load().catch(error => {
+        stamp = -1; // the next view asks again
+        shown(none, true);
+        text(none, error.message);
+      });
+    },
+    close: () => player.close(),
+  };
+}
