@@ -53,7 +53,7 @@ int actor_check(const struct algo_args *args, int reads_proposals, struct err *e
                        "accept_reject has no gradients to share, expected another one or "
                        "share: none");
     if (rc == 0 && reads_proposals)
-        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
+        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, 0, err);
     return rc;
 }
 

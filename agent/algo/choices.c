@@ -157,6 +157,18 @@ int32_t choice_of_action(const struct space *space, const float *action)
     return ret;
 }
 
+double choice_probability(const struct space *space, const float *p, int32_t choice)
+{
+    double product = 1;
+
+    for (int h = 0; h < space->n_heads; h++) {
+        product *= (double)p[choice % space->heads[h]];
+        choice /= space->heads[h];
+        p += space->heads[h];
+    }
+    return product;
+}
+
 void choices_one_hot(const struct space *space, const float *actions, int64_t n,
                      int64_t n_choices, float *ret)
 {

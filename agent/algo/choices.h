@@ -58,6 +58,8 @@ int32_t choices_count(const struct space *space, int32_t max);
 /* An action (U) of a combination, and the combination of an action. */
 void choice_to_action(const struct space *space, int32_t choice, float *action);
 int32_t choice_of_action(const struct space *space, const float *action);
+/* The probability of a combination, from those of each head's choices, p (U). */
+double choice_probability(const struct space *space, const float *p, int32_t choice);
 /* The combinations of n actions (n, U) as one-hot rows of ret (n, n_choices). */
 void choices_one_hot(const struct space *space, const float *actions, int64_t n,
                      int64_t n_choices, float *ret);

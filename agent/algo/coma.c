@@ -10,10 +10,8 @@
 #include "agent/algo/choices.h"
 #include "agent/algo/on_policy.h"
 #include "agent/algo/targets.h"
-#include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const method[] = {
@@ -32,8 +30,7 @@ static const char *const method[] = {
 
 struct algo {
     struct on_policy on;
-    struct matrix **alive_of;              /* [n_agents] (n) */
-    struct matrix *cuts;                   /* (n) */
+    struct matrix *alive;                  /* (n, n_agents) */
     struct matrix *proposal, *draw, *all;  /* (ends, U), (ends, U), (n, U) */
     struct matrix *values, *probabilities; /* (n, C), (n, U) */
     struct matrix *carry;                  /* (ends, H) */
@@ -46,22 +43,17 @@ struct algo {
 static int64_t list_ends(struct algo *a, struct batch *b)
 {
     struct on_policy *p = &a->on;
-    struct window w = {.copies = b->args->batch, .steps = b->args->length, .n = b->n};
-    const float *truncated = batch_take(b, p->truncated);
-    float *terminated = batch_room(b, p->end_value); /* none is */
+    const int64_t agents = (int64_t)p->kit.n_agents;
+    const float *alive = batch_take(b, a->alive);
+    const struct window w = {.copies = b->args->batch,
+                             .steps = b->args->length,
+                             .n = b->n,
+                             .first = batch_take(b, p->first),
+                             .cut = batch_take(b, p->truncated)};
 
-    w.first = batch_take(b, p->first);
-    w.cut = batch_room(b, a->cuts);
-    if (b->rc < 0)
-        return 0;
-    memcpy(w.cut, truncated, (size_t)w.n * sizeof(*w.cut));
-    memset(terminated, 0, (size_t)w.n * sizeof(*terminated));
-    for (size_t j = 0; b->rc == 0 && j < p->kit.n_agents; j++) {
-        const float *alive = batch_take(b, a->alive_of[j]);
-
-        if (alive != NULL)
-            on_policy_find_cuts(&w, alive, terminated);
-    }
+    matrix_spoil(p->truncated); /* `cut` has more */
+    for (int64_t j = 0; b->rc == 0 && j < agents; j++)
+        on_policy_find_cuts(&w, alive + j, agents, NULL);
     return b->rc == 0 ? on_policy_list_cuts(p, b, w.cut) : 0;
 }
 
@@ -108,20 +100,6 @@ static void propose(struct algo *a, struct batch *b)
 
 /* ---- A ---- */
 
-/* The probability of a combination of choices, from those of each head's choices. */
-static double probability(const struct space *space, const float *p, int64_t choice)
-{
-    const int last = space->n_heads - 1;
-    double product = 1;
-
-    for (int h = 0; h < last; h++) {
-        product *= (double)p[choice % space->heads[h]];
-        choice /= space->heads[h];
-        p += space->heads[h];
-    }
-    return product * (double)p[choice];
-}
-
 static void find_values(struct on_policy *p, struct batch *b, const struct window *w,
                         const struct on_policy_kept *kept)
 {
@@ -144,8 +122,8 @@ static void find_values(struct on_policy *p, struct batch *b, const struct windo
         double baseline = 0;
 
         for (int64_t k = 0; k < p->choices; k++)
-            baseline +=
-                probability(self, probabilities + i * width, k) * (double)value[k];
+            baseline += choice_probability(self, probabilities + i * width, (int32_t)k) *
+                        (double)value[k];
         kept->value[i] = value[choice_of_action(self, actions + i * width)];
         kept->advantage[i] = (float)((double)kept->value[i] - baseline);
     }
@@ -162,12 +140,8 @@ static void find_returns(struct on_policy *p, struct batch *b, const struct wind
                                      .truncated = w->cut,
                                      .value = w->next_value,
                                      .discount = p->kit.discount->value};
-    const int64_t n_step = p->kit.settings->n_step;
 
-    if (p->lambda->value > 0)
-        targets_lambda(&rows, p->lambda->value, kept->returns);
-    else
-        targets_n_step(&rows, n_step > 0 ? n_step : 1, kept->returns);
+    targets_find(&rows, p->lambda->value, p->kit.settings->n_step, kept->returns);
     for (int64_t i = 0; i < w->n; i++)
         kept->advantage[i] = (float)((double)kept->advantage[i] * scale->deviation);
 }
@@ -188,7 +162,6 @@ static const struct kit_plan alone_plan = {alone, 2, .rows = ROWS_WINDOW},
 static void coma_done(struct algo *a)
 {
     on_policy_done(&a->on);
-    free(a->alive_of);
 }
 
 static void make_matrices(struct algo *a)
@@ -196,14 +169,11 @@ static void make_matrices(struct algo *a)
     struct kit *k = &a->on.kit;
     const int64_t width = k->self->width;
 
-    a->alive_of = xcalloc(k->n_agents, sizeof(struct matrix *));
-    for (size_t j = 0; j < k->n_agents; j++) {
-        a->alive_of[j] = matrix_new(&k->matrices, 0);
-        matrix_add_column(a->alive_of[j], j, "alive");
-    }
+    a->alive = matrix_new(&k->matrices, 0);
+    for (size_t j = 0; j < k->n_agents; j++)
+        matrix_add_column(a->alive, j, "alive");
     if (a->on.policy.masked)
         a->on.policy.open_next = matrix_of_masks(&k->matrices, NEXT, 0);
-    a->cuts = matrix_new(&k->matrices, 1);
     a->proposal = matrix_new(&k->matrices, width);
     a->draw = matrix_new(&k->matrices, width);
     a->all = matrix_new(&k->matrices, width);

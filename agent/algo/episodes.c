@@ -81,16 +81,9 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
     const float *rewards = batch_take(b, e->rewards), *ends = batch_take(b, e->ends);
     const float *alives = batch_take(b, e->alives);
     float *room = batch_room(b, e->room);
-    struct reward_scaling scaling;
-    int rc;
 
     if (b->rc < 0)
         return;
-    rc = reward_scale_read(scale, b->session, b->args, &scaling, b->err);
-    if (rc < 0) {
-        batch_fail(b, rc);
-        return;
-    }
     e->reward = room;
     e->terminated = room + b->n;
     e->truncated = room + 2 * b->n;
@@ -100,7 +93,7 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
     e->divided = room + 6 * b->n;
     join_members(e, b, rewards, ends, alives);
     find_truncations(e, b);
-    reward_scale_apply(&scaling, e->reward, b->n);
+    batch_scale(b, scale, e->reward);
     e->share = share_of(e, b);
     for (int64_t i = 0; i < b->n; i++)
         e->divided[i] = e->share * e->weight[i];
@@ -119,14 +112,9 @@ void episodes_find_targets(struct episodes *e, struct batch *b, const float *nex
                                      .mask = e->mask,
                                      .value = next,
                                      .discount = b->kit->discount->value};
-    const int64_t n_step = b->kit->settings->n_step;
 
-    if (b->rc < 0)
-        return;
-    if (lambda > 0)
-        targets_lambda(&rows, lambda, e->target);
-    else
-        targets_n_step(&rows, n_step > 1 ? n_step : 1, e->target);
+    if (b->rc == 0)
+        targets_find(&rows, lambda, b->kit->settings->n_step, e->target);
 }
 
 void episodes_feed(struct episodes *e, struct batch *b, struct output target,

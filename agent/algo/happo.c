@@ -10,6 +10,7 @@
  * critic   the critic's steps of C, D and E; meanwhile others have their turns
  */
 #include "agent/algo/on_policy.h"
+#include "agent/algo/team.h"
 #include "common/numerics/elementary.h"
 
 #include <string.h>
@@ -32,8 +33,9 @@ static const char *const method[] = {
 
 struct algo {
     struct on_policy on;
-    int64_t teams, team;   /* their number, and which is this agent's */
-    struct matrix *factor; /* (teams, n) */
+    int64_t teams;                            /* their number ... */
+    size_t team;                              /* ... and which is this agent's */
+    struct matrix *factor;                    /* (teams, n) */
     struct matrix *weighted, *before, *after; /* (n) */
 };
 
@@ -83,7 +85,8 @@ static void turn(struct algo *a, struct batch *b)
 {
     struct on_policy *p = &a->on;
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
-    float *all = read_factor(a, b), *factor = b->rc == 0 ? all + a->team * b->n : NULL;
+    float *all = read_factor(a, b),
+          *factor = b->rc == 0 ? all + (int64_t)a->team * b->n : NULL;
     const float *before = run_log_prob(p, b, a->before), *after, *alive;
     float *advantage = batch_room(b, a->weighted);
     const struct on_policy_kept weighted = {.advantage = advantage};
@@ -126,29 +129,14 @@ static void happo_done(struct algo *a)
     on_policy_done(&a->on);
 }
 
-/* Numbers the teams in the order of their first agents. */
-static void count_teams(struct algo *a)
-{
-    const struct kit *k = &a->on.kit;
-
-    for (size_t i = 0; i < k->n_agents; i++) {
-        size_t first = 0;
-
-        while (strcmp(k->agents[first].team, k->agents[i].team) != 0)
-            first++;
-        if (first == i && strcmp(k->agents[i].team, k->self->team) == 0)
-            a->team = a->teams;
-        a->teams += first == i;
-    }
-}
-
 static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const int rc = on_policy_init(&a->on, args, &plan, 1, 0, 1, err);
 
     if (rc < 0)
         return rc;
-    count_teams(a);
+    a->teams = (int64_t)teams_count(args->agents, args->n_agents,
+                                    args->agents[args->self].team, &a->team);
     a->factor = matrix_new(&a->on.kit.matrices, a->teams);
     a->weighted = matrix_new(&a->on.kit.matrices, 1);
     a->before = matrix_new(&a->on.kit.matrices, 1);

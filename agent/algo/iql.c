@@ -45,7 +45,7 @@ static void learn(struct algo *a, struct batch *b)
     const float *next = q_network_find_next(&a->q, b), *values;
     double measured[EPISODES_MEASURED];
 
-    episodes_take(&a->episodes, b, &a->q.kit.scale);
+    episodes_take(&a->episodes, b, a->q.kit.scale);
     episodes_find_targets(&a->episodes, b, next, a->q.lambda->value);
 
     q_network_feed(&a->q, b);

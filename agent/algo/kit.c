@@ -123,7 +123,11 @@ void kit_done(struct kit *k)
         free(k->step[i].path);
     }
     free(k->step);
-    reward_scale_done(&k->scale);
+    for (size_t i = 0; i < k->n_scales; i++) {
+        reward_scale_done(k->scales[i]);
+        free(k->scales[i]);
+    }
+    free(k->scales);
     matrices_done(&k->matrices);
     free(k->order);
     free(k->order_place);
@@ -164,6 +168,18 @@ void kit_add_polyak(struct kit *k)
 {
     k->polyak =
         kit_add_live(k, live_fed(k->graph, "polyak", k->config->polyak, 0, "polyak"));
+}
+
+void kit_add_usual_lives(struct kit *k, struct live **ret_actor, struct live **ret_critic)
+{
+    if (kit_makes_steps(k)) {
+        kit_add_rates(k, ret_actor, ret_critic);
+        kit_add_clip_norm(k);
+    }
+    if (!kit_learns(k))
+        return;
+    kit_add_polyak(k);
+    k->discount = kit_add_live(k, live_new(k->graph, "discount", k->config->discount));
 }
 
 struct output kit_keep(struct kit *k)
@@ -261,11 +277,23 @@ void kit_share_steps(struct kit *k)
         take_part(k, &k->step[i], &parts[i]);
 }
 
+struct reward_scale *kit_add_scale(struct kit *k, const size_t *agents, size_t n)
+{
+    struct reward_scale *r = xcalloc(1, sizeof(*r));
+
+    reward_scale_init(r, k->graph, k->settings->reward_scale, k->agents, agents, n);
+    k->scales = xreallocarray(k->scales, k->n_scales + 1, sizeof(struct reward_scale *));
+    k->scales[k->n_scales++] = r;
+    return r;
+}
+
 void kit_scale_rewards(struct kit *k)
 {
+    const struct share_group *group = k->share != NULL ? share_group(k->share) : NULL;
+
     if (kit_learns(k))
-        reward_scale_init_own(&k->scale, k->graph, k->settings->reward_scale, k->agents,
-                              &k->index, k->share);
+        k->scale = group != NULL ? kit_add_scale(k, group->members, group->n)
+                                 : kit_add_scale(k, &k->index, 1);
 }
 
 void kit_follow(struct kit *k, const struct following *f, size_t n, struct output keep,
@@ -294,8 +322,11 @@ const struct stage *kit_stages(const struct algo *a, size_t *ret_n)
 
 void kit_reads(struct algo *a, struct reads *r)
 {
-    matrices_reads(&kit_of(a)->matrices, r);
-    reward_scale_reads(&kit_of(a)->scale, r);
+    struct kit *k = kit_of(a);
+
+    matrices_reads(&k->matrices, r);
+    for (size_t i = 0; i < k->n_scales; i++)
+        reward_scale_reads(k->scales[i], r);
 }
 
 const struct live *kit_lives(const struct algo *a, size_t *ret_n)
@@ -738,23 +769,43 @@ void batch_output(struct batch *b, const char *name, struct matrix *m)
                                  x));
 }
 
+const void *batch_input(struct batch *b, const char *agent, const char *name,
+                        enum dtype dtype, int64_t elements)
+{
+    const struct tensor *t =
+        b->rc == 0 ? b->args->input(b->args->input_ctx, agent, name) : NULL;
+
+    if (t != NULL && t->dtype == dtype && tensor_elements(t) == elements)
+        return t->data;
+    if (b->rc == 0)
+        batch_fail(b, err_set(b->err, ERR_PROTOCOL, "input %s/%s: %lld %s expected",
+                              agent, name, (long long)elements, dtype_name(dtype)));
+    return NULL;
+}
+
+void batch_scale(struct batch *b, struct reward_scale *scale, float *reward)
+{
+    struct reward_scaling by;
+    int rc = b->rc;
+
+    if (rc == 0)
+        rc = reward_scale_read(scale, b->session, b->args, &by, b->err);
+    if (rc < 0)
+        batch_fail(b, rc);
+    else
+        reward_scale_apply(&by, reward, b->n);
+}
+
 void batch_targets(struct batch *b, struct matrix *next)
 {
     struct kit *k = b->kit;
     const float *value = batch_take(b, next);
     const float *terminated = batch_take(b, k->terminated);
     float *reward = batch_take(b, k->reward), *target = batch_room(b, k->target);
-    struct reward_scaling scale;
-    int rc;
 
+    batch_scale(b, k->scale, reward);
     if (b->rc < 0)
         return;
-    rc = reward_scale_read(&k->scale, b->session, b->args, &scale, b->err);
-    if (rc < 0) {
-        batch_fail(b, rc);
-        return;
-    }
-    reward_scale_apply(&scale, reward, b->n);
     matrix_spoil(k->reward);
     rows_targets(target, reward, terminated, value, k->discount->value, b->n, b->ret);
 }
@@ -801,14 +852,19 @@ void batch_report_errors(struct batch *b, struct matrix *error)
 
 /* ---- the stages ---- */
 
+static size_t steps_of(const struct kit *k, const struct update *u)
+{
+    return u->n > 0 ? u->n : k->n_steps - u->first;
+}
+
 /* A member takes over the values that the ps has found. */
 static void assign(struct algo *a, struct batch *b, const struct update *u)
 {
     int rc = 0;
 
-    batch_assign(b, u->first, u->n);
+    batch_assign(b, u->first, steps_of(b->kit, u));
     if (b->rc == 0 && u->scales_rewards) /* `gradients` could not store what it counted */
-        rc = reward_scale_read(&b->kit->scale, b->session, b->args, NULL, b->err);
+        rc = reward_scale_read(b->kit->scale, b->session, b->args, NULL, b->err);
     if (rc < 0)
         batch_fail(b, rc);
     if (b->rc == 0 && u->after != NULL)
@@ -826,7 +882,7 @@ static void run_update(struct algo *a, struct batch *b, const struct update *u)
     if (k->share == NULL || !b->args->stage->writes)
         u->run(a, b);
     else if (share_is_ps(k->share))
-        batch_step(b, u->first, u->n);
+        batch_step(b, u->first, steps_of(k, u));
     else
         assign(a, b, u);
     if (k->share == NULL && u->after != NULL)

@@ -85,7 +85,8 @@ struct update {
     const char *reads[KIT_MAX_READS];
     /* Ends with batch_step. */
     void (*run)(struct algo *a, struct batch *b);
-    size_t first, n; /* of the steps, in the order of kit_add_step */
+    size_t first,
+        n; /* of the steps, in the order of kit_add_step; n 0: to the last one */
     int scales_rewards;
     /* With the new values: moves targets. NULL: nothing follows. */
     void (*after)(struct algo *a, struct batch *b);
@@ -125,7 +126,9 @@ struct kit {
     struct matrices matrices;
     /* Of the own agent: (B, 1) each; what batch_targets and batch_weigh compute. */
     struct matrix *reward, *terminated, *alive, *weight, *target;
-    struct reward_scale scale;
+    struct reward_scale *scale;   /* of the own rewards; NULL: it does not learn */
+    struct reward_scale **scales; /* [n_scales] of kit_add_scale */
+    size_t n_scales;
     float divisor; /* how much the newest batch's means count among others (share.h) */
     /* Rows of episodes in the order of time, and their places among the request's. */
     uint64_t *order;
@@ -163,6 +166,9 @@ struct live *kit_add_live(struct kit *k, struct live live);
 void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic);
 void kit_add_clip_norm(struct kit *k);
 void kit_add_polyak(struct kit *k);
+/* All of these, and k->discount, where the process needs them. */
+void kit_add_usual_lives(struct kit *k, struct live **ret_actor,
+                         struct live **ret_critic);
 /* Makes the critic's rate in the place of an empty one, to which a step has been bound already. */
 void kit_make_critic_rate(struct kit *k, struct live *rate);
 /* 1 - polyak, "keep". */
@@ -182,7 +188,9 @@ struct step kit_actor_step(const struct kit *k, const char *scope, struct live *
                            struct output loss);
 /* For a group that shares parameters: gradients of the losses, or in a ps the optimisers. */
 void kit_share_steps(struct kit *k);
-/* Where it learns: rewards are scaled as the setting reward_scale says. */
+/* How the rewards of n agents are scaled, as the setting reward_scale says. */
+struct reward_scale *kit_add_scale(struct kit *k, const size_t *agents, size_t n);
+/* Where it learns: sets k->scale. The rewards of all who share its parameters count. */
 void kit_scale_rewards(struct kit *k);
 /* Makes k->update_targets and k->init_targets; keep: 1 - polyak. */
 void kit_follow(struct kit *k, const struct following *f, size_t n, struct output keep,
@@ -305,7 +313,13 @@ void batch_draw_uniform(struct batch *b, struct matrix *m, const char *label);
 void batch_leave_out_absent(struct batch *b, struct matrix *actions);
 /* A matrix as the output (G, B L, width) of a stage that sees all groups. */
 void batch_output(struct batch *b, const char *name, struct matrix *m);
+/* An agent's, or "central"'s, output of an earlier stage, of so many elements, borrowed until the
+ * next one is looked up; NULL: the batch has failed. */
+const void *batch_input(struct batch *b, const char *agent, const char *name,
+                        enum dtype dtype, int64_t elements);
 
+/* Scales the batch's rewards, (n). */
+void batch_scale(struct batch *b, struct reward_scale *scale, float *reward);
 /* k->target = reward + discount (1 - terminated) next; the reward is scaled as the setting
  * reward_scale says. Reports its mean and deviation. */
 void batch_targets(struct batch *b, struct matrix *next);

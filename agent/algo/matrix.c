@@ -25,6 +25,7 @@ struct block {
     enum turn turn;
     int may_lack; /* FROM_OUTPUT: the agent may have sent none */
     size_t agent;
+    size_t part, parts; /* FROM_OUTPUT, of the central process; parts 0: of an agent */
     const char *name;
     int64_t first, width;
     struct agent_id id;
@@ -156,6 +157,15 @@ void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t
                           .agent = agent,
                           .name = name,
                           .width = width});
+}
+
+void matrix_add_central(struct matrix *m, const char *name, size_t part, size_t parts)
+{
+    add(m, (struct block){.source = FROM_OUTPUT,
+                          .part = part,
+                          .parts = parts,
+                          .name = name,
+                          .width = 1});
 }
 
 void matrix_add_copy(struct matrix *m, struct matrix *of)
@@ -383,12 +393,16 @@ static int copy_output(struct matrix *m, const struct block *b, const struct gat
                        float *x, struct err *err)
 {
     const size_t bytes = (size_t)b->width * sizeof(float);
-    const char *agent = m->all->agents[b->agent].name;
+    const char *agent = b->parts > 0 ? "central" : m->all->agents[b->agent].name;
     const int lacks =
         b->may_lack && g->args->input(g->args->input_ctx, agent, b->name) == NULL;
     const float *output = NULL;
-    const int rc =
-        lacks ? 0 : rows_input(g->args, agent, b->name, b->width, g->group, &output, err);
+    int rc = 0;
+
+    if (!lacks)
+        rc = rows_input(g->args, agent, b->name, b->width,
+                        b->parts > 0 ? (int64_t)b->parts : g->args->groups,
+                        b->parts > 0 ? (int64_t)b->part : g->group, &output, err);
 
     x += b->first;
     if (rc == 0 && !lacks && g->place == NULL) {

@@ -104,6 +104,8 @@ enum output_kind {
 };
 void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
                        enum output_kind kind);
+/* Part `part` of an output of the central process, of one number a row. */
+void matrix_add_central(struct matrix *m, const char *name, size_t part, size_t parts);
 /* What another matrix holds. */
 void matrix_add_copy(struct matrix *m, struct matrix *of);
 /* The observations of those that a critic sees, with the id (seen.h). */

@@ -34,7 +34,6 @@ void mixer_init(struct mixer *m, struct kit *k, const char *team, int is_only)
 void mixer_done(struct mixer *m)
 {
     team_done(&m->team);
-    reward_scale_done(&m->scale);
     free(m->scope);
     free(m->target_scope);
 }
@@ -99,22 +98,17 @@ static void make_training(struct mixer *m, struct live *rate)
 
 void mixer_build(struct mixer *m, struct live *rate)
 {
-    const struct following target = {m->target_scope, m->scope};
     struct kit *k = m->kit;
     struct graph *g = k->graph;
-    struct output keep;
 
     if (m->team_scope != NULL)
         variable_scope_enter(g, m->team_scope, NULL, REUSE_INHERIT);
-    reward_scale_init(&m->scale, g, k->settings->reward_scale, k->agents, m->team.member,
-                      m->team.n);
+    m->scale = kit_add_scale(k, m->team.member, m->team.n);
     m->state = kit_placeholder(k, matrix_width(m->states), "state");
     m->q = kit_placeholder(k, (int64_t)m->team.n, "q");
     m->mixed = network(m, "mixer");
     make_training(m, rate);
-    keep = kit_keep(k);
     m->target_mixed = network(m, "target_mixer");
-    kit_follow(k, &target, 1, keep, "update_target", "init_target");
     if (m->team_scope != NULL)
         variable_scope_leave(g);
 }
@@ -148,7 +142,7 @@ const float *mixer_learn(struct mixer *m, struct batch *b, float lambda, float *
 {
     const float *next, *value;
 
-    episodes_take(&m->episodes, b, &m->scale);
+    episodes_take(&m->episodes, b, m->scale);
     next = find_next(m, b);
     episodes_find_targets(&m->episodes, b, next, lambda);
     make_step(m, b, ret_norm);

@@ -26,7 +26,7 @@ struct mixer { /* of one team */
     const char *team_scope;     /* the team's name, borrowed; NULL: it is the only one */
     char *scope, *target_scope; /* of the networks, within the central process's */
     size_t step;                /* place in kit.step */
-    struct reward_scale scale;
+    struct reward_scale *scale;
     struct episodes episodes;
     struct output q, state, y, weight;   /* (n, N), (n, S), (n, 1), (n, 1) */
     struct output mixed, target_mixed;   /* (n, 1) */
@@ -40,8 +40,7 @@ struct mixer { /* of one team */
 void mixer_init(struct mixer *m, struct kit *k, const char *team, int is_only);
 void mixer_done(struct mixer *m);
 /* In the central process's scope: the networks "mixer" and "target_mixer", in a scope of the team's
- * unless it is the only one; the step down the mean of w (y - mix(q, s))^2; and the kit's
- * operations that move its targets. */
+ * unless it is the only one; and the step down the mean of w (y - mix(q, s))^2. */
 void mixer_build(struct mixer *m, struct live *rate);
 /* One step. Returns the slopes (n, N), from before it; NULL: the batch has failed. priority (B)
  * and measured: episodes.h. ret_norm: of the gradients, before clipping. */

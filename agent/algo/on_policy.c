@@ -198,17 +198,11 @@ static void make_lives(struct on_policy *p)
 {
     struct kit *k = &p->kit;
     const struct algorithm_settings *set = k->settings;
-    const struct agent_config *c = k->config;
     struct graph *g = k->graph;
 
-    if (kit_makes_steps(k)) {
-        kit_add_rates(k, &p->actor_rate, &p->critic_rate);
-        kit_add_clip_norm(k);
-    }
+    kit_add_usual_lives(k, &p->actor_rate, &p->critic_rate);
     if (!kit_learns(k))
         return;
-    kit_add_polyak(k);
-    k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
     p->lambda =
         kit_add_live(k, p->choices > 0 ? live_new(g, "settings.lambda", set->lambda)
                                        : live_new(g, "settings.gae", set->gae));
@@ -838,11 +832,10 @@ static void summarize_observations(struct on_policy *p, struct batch *b)
                            p->seen_now);
 }
 
-static void count_summary(struct on_policy *p, struct batch *b)
+static void count_summary(struct on_policy *p, struct batch *b, const double *summary)
 {
-    const int rc = b->rc == 0
-                       ? obs_norm_count(&p->obs_norm, b->session, p->seen_now, b->err)
-                       : b->rc;
+    const int rc =
+        b->rc == 0 ? obs_norm_count(&p->obs_norm, b->session, summary, b->err) : b->rc;
 
     if (rc < 0)
         batch_fail(b, rc);
@@ -853,27 +846,18 @@ void on_policy_count_observations(struct on_policy *p, struct batch *b)
     if (p->obs_norm.statistics == NULL)
         return;
     summarize_observations(p, b);
-    count_summary(p, b);
+    count_summary(p, b, p->seen_now);
 }
 
 /* ---- the other stages ---- */
 
-/* Copies n doubles that member i of the group has sent. */
-static void read_member(const struct on_policy *p, struct batch *b, size_t i,
-                        const char *output, double *ret, int64_t n)
+/* n doubles that member i of the group has sent. */
+static const double *input_of_member(const struct on_policy *p, struct batch *b, size_t i,
+                                     const char *output, int64_t n)
 {
     const size_t agent = share_group(p->kit.share)->members[i];
-    const char *name = p->kit.agents[agent].name;
-    const struct shape want = SHAPE(n);
-    const struct tensor *t =
-        b->rc == 0 ? b->args->input(b->args->input_ctx, name, output) : NULL;
 
-    if (t != NULL && t->dtype == DT_DOUBLE && shape_equal(&t->shape, &want))
-        memcpy(ret, t->data, (size_t)n * sizeof(*ret));
-    else if (b->rc == 0)
-        batch_fail(b,
-                   err_set(b->err, ERR_PROTOCOL, "input %s/%s: float64 (%lld) expected",
-                           name, output, (long long)n));
+    return batch_input(b, p->kit.agents[agent].name, output, DT_DOUBLE, n);
 }
 
 /* Adds up the sums of all members, in the group's order. */
@@ -884,10 +868,9 @@ static void sum_of_group(const struct on_policy *p, struct batch *b,
 
     memset(ret, 0, ON_POLICY_SUMS * sizeof(*ret));
     for (size_t i = 0; i < n; i++) {
-        double sums[ON_POLICY_SUMS] = {0};
+        const double *sums = input_of_member(p, b, i, "sums", ON_POLICY_SUMS);
 
-        read_member(p, b, i, "sums", sums, ON_POLICY_SUMS);
-        for (int k = 0; k < ON_POLICY_SUMS; k++)
+        for (int k = 0; sums != NULL && k < ON_POLICY_SUMS; k++)
             ret[k] += sums[k];
     }
 }
@@ -902,10 +885,9 @@ void on_policy_count(struct algo *a, struct batch *b)
     struct on_policy *p = on_policy_of(a);
     const size_t n = share_group(p->kit.share)->n;
 
-    for (size_t i = 0; i < n; i++) {
-        read_member(p, b, i, "observations", p->seen_now, 1 + 2 * p->seen_obs);
-        count_summary(p, b);
-    }
+    for (size_t i = 0; i < n; i++)
+        count_summary(p, b,
+                      input_of_member(p, b, i, "observations", 1 + 2 * p->seen_obs));
 }
 
 void on_policy_learn(struct algo *a, struct batch *b)

@@ -230,8 +230,9 @@ void on_policy_select_all(struct batch *b);
 /* Sets a matrix of all rows to an output of the policy there, for the actions taken. */
 void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
                           struct matrix *to);
-/* Sets w->cut, from the truncated rows that it has. */
-void on_policy_find_cuts(const struct window *w, const float *alive,
+/* Sets w->cut, from the truncated rows that it has. alive: of an agent, (n) numbers that are
+ * `stride` apart; terminated (n), NULL: nowhere. */
+void on_policy_find_cuts(const struct window *w, const float *alive, int64_t stride,
                          const float *terminated);
 /* Lists the places of the request's rows whose cut is set in p->ends; returns their number. */
 int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut);

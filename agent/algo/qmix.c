@@ -11,8 +11,8 @@
  */
 #include "agent/algo/mixer.h"
 #include "agent/algo/q_network.h"
+#include "agent/algo/rows.h"
 #include "agent/algo/scalars.h"
-#include "agent/graph/ops.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -35,73 +35,42 @@ static const char *const method[] = {
 
 struct algo {
     struct q_network q;
-    size_t agents, teams;            /* that learn together */
-    size_t agent, team;              /* the agent's place among them, and its team's */
-    struct matrix *slope, *priority; /* (n), (B) */
+    size_t teams, team;    /* that learn together, and which is the agent's */
+    struct matrix *slope;  /* (n) of the central process's answer */
+    struct matrix *answer; /* (B) */
 
     /* Of the central process. */
-    struct mixer *mixers;      /* [teams] */
-    size_t *place;             /* [n_agents] of each among those that learn */
-    struct matrix *slopes;     /* (agents, n), row-major */
+    struct mixer *mixers;  /* [teams] */
+    struct matrix *slopes; /* (n_agents, n), row-major; 0 of agents that are in no team */
     struct matrix *priorities; /* (teams, B) */
     double *measured;          /* [teams] */
 };
 
 /* ---- the agents' stages ---- */
 
-/* The central process's part of that name for the k-th of `parts`; NULL: the batch has failed. */
-static const void *part_of_central(struct batch *b, const char *name, enum dtype dtype,
-                                   size_t parts, size_t k, int64_t elements)
-{
-    const struct tensor *t = b->args->input(b->args->input_ctx, "central", name);
-    const int64_t all = (int64_t)parts * elements;
-
-    if (b->rc < 0)
-        return NULL;
-    if (t == NULL || t->dtype != dtype || tensor_elements(t) != all) {
-        batch_fail(b, err_set(b->err, ERR_PROTOCOL, "input central/%s: %lld %s expected",
-                              name, (long long)all, dtype_name(dtype)));
-        return NULL;
-    }
-    return (const char *)t->data + k * (size_t)elements * dtype_size(dtype);
-}
-
-/* The slopes of the rows, in the order of time. */
-static const float *take_slopes(struct algo *a, struct batch *b)
-{
-    const float *x = part_of_central(b, "dq", DT_FLOAT, a->agents, a->agent,
-                                     b->args->batch * b->args->length);
-    float *slope;
-
-    batch_in_time(b);
-    slope = batch_room(b, a->slope);
-    for (int64_t i = 0; i < b->n; i++)
-        slope[i] = b->place[i] == ROW_NOT_REQUESTED ? 0 : x[b->place[i]];
-    return slope;
-}
-
 /* The episodes' priorities, if the request has weights. */
 static void answer_priorities(struct algo *a, struct batch *b)
 {
     const int64_t n = b->args->batch;
-    const float *x = part_of_central(b, "priorities", DT_FLOAT, a->teams, a->team, n);
-    float *to = batch_room(b, a->priority);
+    const float *x =
+        batch_input(b, "central", "priorities", DT_FLOAT, (int64_t)a->teams * n);
+    float *to = batch_room(b, a->answer);
 
     if (b->rc < 0 || b->weights == NULL)
         return;
-    memcpy(to, x, (size_t)n * sizeof(*to));
+    memcpy(to, x + (int64_t)a->team * n, (size_t)n * sizeof(*to));
     b->ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), to);
 }
 
 static void learn(struct algo *a, struct batch *b)
 {
-    const float *slope = take_slopes(a, b);
-    const double *measured =
-        part_of_central(b, "measured", DT_DOUBLE, a->teams, a->team, EPISODES_MEASURED);
+    const double *measured = batch_input(b, "central", "measured", DT_DOUBLE,
+                                         (int64_t)a->teams * EPISODES_MEASURED);
 
     if (measured != NULL)
-        episodes_report(b, measured);
-    q_network_descend(&a->q, b, slope);
+        episodes_report(b, measured + a->team * EPISODES_MEASURED);
+    batch_in_time(b);
+    q_network_descend(&a->q, b, batch_take(b, a->slope));
     answer_priorities(a, b);
 }
 
@@ -118,7 +87,7 @@ static void mix_team(struct algo *a, struct batch *b, size_t team, float *slopes
 
     for (size_t k = 0; slope != NULL && k < m->team.n; k++)
         for (int64_t i = 0; i < b->n; i++)
-            slopes[(int64_t)a->place[m->team.member[k]] * b->n + i] =
+            slopes[(int64_t)m->team.member[k] * b->n + i] =
                 slope[(size_t)i * m->team.n + k];
     *norms += norm;
 }
@@ -137,10 +106,12 @@ static void report(struct algo *a, struct batch *b, double norms)
 static void mix(struct algo *a, struct batch *b)
 {
     const int64_t batch = b->args->batch, length = b->args->length;
-    const int64_t agents = (int64_t)a->agents, teams = (int64_t)a->teams;
+    const int64_t agents = (int64_t)a->q.kit.n_agents, teams = (int64_t)a->teams;
     float *slopes = batch_room(b, a->slopes), *priorities = batch_room(b, a->priorities);
     double norms = 0;
 
+    if (b->rc == 0)
+        memset(slopes, 0, (size_t)(agents * b->n) * sizeof(*slopes));
     for (size_t k = 0; b->rc == 0 && k < a->teams; k++)
         mix_team(a, b, k, slopes, priorities, &norms);
     batch_move_targets(b);
@@ -175,90 +146,45 @@ static void qmix_done(struct algo *a)
     for (size_t k = 0; a->mixers != NULL && k < a->teams; k++)
         mixer_done(&a->mixers[k]);
     free(a->mixers);
-    free(a->place);
     free(a->measured);
     q_network_done(&a->q);
-}
-
-/* The places of an agent, or of the central process, among what learns together. */
-static void count(struct algo *a)
-{
-    const struct kit *k = &a->q.kit;
-
-    a->place = xcalloc(k->n_agents, sizeof(*a->place));
-    for (size_t i = 0; i < k->n_agents; i++) {
-        const int begins = team_begins(k->agents, i);
-
-        if (k->self != NULL && begins && strcmp(k->agents[i].team, k->self->team) == 0)
-            a->team = a->teams;
-        a->place[i] = a->agents;
-        a->agents += !k->agents[i].other;
-        a->teams += (size_t)begins;
-    }
-    if (k->index < k->n_agents)
-        a->agent = a->place[k->index];
-}
-
-/* The operations of all teams as the kit's own. */
-static void join_teams(struct kit *k, struct operation **moves, struct operation **copies,
-                       size_t n)
-{
-    if (n > 1) {
-        k->update_targets = group(k->graph, moves, n, "update_targets");
-        k->init_targets = group(k->graph, copies, n, "init_targets");
-    }
 }
 
 static int build_central(struct algo *a, struct err *err)
 {
     struct kit *k = &a->q.kit;
-    struct operation **moves = xcalloc(a->teams, sizeof(struct operation *));
-    struct operation **copies = xcalloc(a->teams, sizeof(struct operation *));
+    struct following *targets = xcalloc(a->teams, sizeof(*targets));
     size_t n = 0;
 
     a->mixers = xcalloc(a->teams, sizeof(*a->mixers));
     a->measured = xcalloc(a->teams * EPISODES_MEASURED, sizeof(*a->measured));
-    a->slopes = matrix_new(&k->matrices, (int64_t)a->agents);
+    a->slopes = matrix_new(&k->matrices, (int64_t)k->n_agents);
     a->priorities = matrix_new(&k->matrices, (int64_t)a->teams);
     variable_scope_enter(k->graph, k->scope, NULL, REUSE_INHERIT);
     q_network_add_lives(&a->q, 0);
     for (size_t i = 0; i < k->n_agents; i++) {
+        struct mixer *m = &a->mixers[n];
+
         if (!team_begins(k->agents, i))
             continue;
-        mixer_init(&a->mixers[n], k, k->agents[i].team, a->teams == 1);
-        mixer_build(&a->mixers[n], a->q.rate);
-        moves[n] = k->update_targets;
-        copies[n++] = k->init_targets;
+        mixer_init(m, k, k->agents[i].team, a->teams == 1);
+        mixer_build(m, a->q.rate);
+        targets[n++] = (struct following){m->target_scope, m->scope};
     }
+    kit_follow(k, targets, n, kit_keep(k), "update_targets", "init_targets");
     variable_scope_leave(k->graph);
-    join_teams(k, moves, copies, n);
-    free(moves);
-    free(copies);
+    free(targets);
     return kit_finish(k, err);
-}
-
-/* The mixer sees all of the team under the symmetry of its first agent. */
-static int check_symmetry(const struct kit *k, struct err *err)
-{
-    const struct space *first = k->agents;
-
-    while (first->other || strcmp(first->team, k->self->team) != 0)
-        first++;
-    if (k->self->symmetric == first->symmetric)
-        return 0;
-    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
-                      "the mixer sees all of the team under one symmetry; expected what "
-                      "%s has",
-                      first->name);
 }
 
 static int build_agent(struct algo *a, const struct algo_args *args, struct err *err)
 {
     struct kit *k = &a->q.kit;
-    int rc = check_symmetry(k, err);
+    int rc = rows_check_symmetry(args->agents, args->n_agents, args->self, 1, err);
 
-    a->slope = matrix_new(&k->matrices, 1);
-    a->priority = matrix_new(&k->matrices, 1);
+    a->slope = matrix_new(&k->matrices, 0);
+    matrix_add_central(a->slope, "dq", k->index, k->n_agents);
+    a->answer = matrix_new(&k->matrices, 1);
     if (rc == 0)
         rc = q_network_init(&a->q, args, err);
     if (rc < 0)
@@ -276,7 +202,8 @@ static int build(struct algo *a, const struct algo_args *args, struct err *err)
     int rc;
 
     kit_init(&a->q.kit, args, &plan, 0);
-    count(a);
+    a->teams = teams_count(args->agents, args->n_agents,
+                           args->central ? NULL : a->q.kit.self->team, &a->team);
     a->q.max_steps = args->max_steps;
     rc = q_network_check_optimizer(args->config, err);
     if (rc < 0)
@@ -284,14 +211,7 @@ static int build(struct algo *a, const struct algo_args *args, struct err *err)
     return args->central ? build_central(a, err) : build_agent(a, args, err);
 }
 
-/* ---- the interface ---- */
-
-static void qmix_reads(struct algo *a, struct reads *r)
-{
-    kit_reads(a, r);
-    for (size_t k = 0; a->mixers != NULL && k < a->teams; k++)
-        reward_scale_reads(&a->mixers[k].scale, r);
-}
+/* ---- description ---- */
 
 static const char *const settings[] = {EPISODE_SETTINGS, NULL};
 
@@ -319,16 +239,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops qmix_ops = {.name = "qmix",
-                                  .about = &about,
-                                  .size = sizeof(struct algo),
-                                  .build = build,
-                                  .done = qmix_done,
-                                  .stages = kit_stages,
-                                  .carry_width = q_network_carry,
-                                  .rows = q_network_rows,
-                                  .reads = qmix_reads,
-                                  .lives = kit_lives,
-                                  .init = kit_init_values,
-                                  .act = q_network_act,
-                                  .stage = kit_stage};
+const struct algo_ops qmix_ops = {Q_NETWORK_OPS("qmix", about, build, qmix_done)};

@@ -1,7 +1,6 @@
 #include "agent/algo/reward_scale.h"
 
 #include "agent/algo/reads.h"
-#include "agent/algo/share.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
 
@@ -31,16 +30,6 @@ void reward_scale_init(struct reward_scale *r, struct graph *g,
     r->reward = xcalloc(n, sizeof(*r->reward));
     r->alive = xcalloc(n, sizeof(*r->alive));
     memcpy(r->counted, counted, n * sizeof(*counted));
-}
-
-void reward_scale_init_own(struct reward_scale *r, struct graph *g,
-                           enum reward_scale_kind kind, const struct space *agents,
-                           const size_t *self, const struct share *share)
-{
-    const struct share_group *group = share != NULL ? share_group(share) : NULL;
-
-    reward_scale_init(r, g, kind, agents, group != NULL ? group->members : self,
-                      group != NULL ? group->n : 1);
 }
 
 void reward_scale_done(struct reward_scale *r)

@@ -35,11 +35,6 @@ struct reward_scale {
 void reward_scale_init(struct reward_scale *r, struct graph *g,
                        enum reward_scale_kind kind, const struct space *agents,
                        const size_t *counted, size_t n);
-/* The same for an agent that learns alone, or that shares parameters with others (share:
- * NULL if not): their rewards then count as well. */
-void reward_scale_init_own(struct reward_scale *r, struct graph *g,
-                           enum reward_scale_kind kind, const struct space *agents,
-                           const size_t *self, const struct share *share);
 void reward_scale_done(struct reward_scale *r);
 /* Declares the columns that it reads (reads.h). */
 void reward_scale_reads(struct reward_scale *r, struct reads *reads);

@@ -41,13 +41,17 @@ int rows_check_window(const struct stage_args *args, int64_t minibatches, struct
 }
 
 int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
-                        struct err *err)
+                        int own_team, struct err *err)
 {
-    for (size_t i = 0; i < n_agents; i++)
+    for (size_t i = 0; i < n_agents; i++) {
+        if (own_team &&
+            (agents[i].other || strcmp(agents[i].team, agents[self].team) != 0))
+            continue;
         if (agents[i].symmetric && !agents[self].symmetric)
             return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.symmetry"),
-                              "none, but %s has env: they read each other's proposals",
-                              agents[i].name);
+                              "none, but %s has env: they read each other's %s",
+                              agents[i].name, own_team ? "values" : "proposals");
+    }
     return 0;
 }
 
@@ -57,11 +61,12 @@ int64_t rows_group(const struct stage_args *args, size_t self)
 }
 
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
-               int64_t width, int64_t group, const float **ret, struct err *err)
+               int64_t width, int64_t parts, int64_t part, const float **ret,
+               struct err *err)
 {
     const int64_t rows = args->batch * args->length;
-    const struct shape want = SHAPE(args->groups, rows, width);
-    const struct shape of_sequences = SHAPE(args->groups, args->batch, args->length);
+    const struct shape want = SHAPE(parts, rows, width);
+    const struct shape of_sequences = SHAPE(parts, args->batch, args->length);
     const struct tensor *t = args->input(args->input_ctx, agent, name);
 
     if (t == NULL)
@@ -70,7 +75,7 @@ int rows_input(const struct stage_args *args, const char *agent, const char *nam
                                   (width == 1 && shape_equal(&t->shape, &of_sequences))))
         return err_set(err, ERR_SHAPE, "input %s/%s is %s, %s expected", agent, name,
                        shape_text(&t->shape), shape_text(&want));
-    *ret = tensor_f32(t) + group * rows * width;
+    *ret = tensor_f32(t) + part * rows * width;
     return 0;
 }
 

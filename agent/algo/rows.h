@@ -14,18 +14,19 @@ int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct e
 /* The same for a window, one group of at least so many rows. */
 int rows_check_window(const struct stage_args *args, int64_t minibatches,
                       struct err *err);
-/* For algorithms that read each other's proposals: refuses a learner without symmetry
- * beside one with it, since proposals for turned rows do not fit a critic that sees the
- * rows as stored. ERR_CONFIG. */
+/* For algorithms that read each other's outputs: refuses a learner without symmetry beside one
+ * with it, since what was computed for turned rows does not fit a network that sees them as
+ * stored. own_team: only of those of its team that learn together. ERR_CONFIG. */
 int rows_check_symmetry(const struct space *agents, size_t n_agents, size_t self,
-                        struct err *err);
+                        int own_team, struct err *err);
 /* The group that this agent learns from. */
 int64_t rows_group(const struct stage_args *args, size_t self);
 
-/* Another agent's output (G, B L, width) in an earlier stage of the update, or (G, B, L) if that
- * is one number, the part of `group`; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
+/* An output (P, B L, width) of an earlier stage of the update, or (P, B, L) if that is one number:
+ * the part `part` of P; borrowed until the next look-up. ERR_PROTOCOL, ERR_SHAPE. */
 int rows_input(const struct stage_args *args, const char *agent, const char *name,
-               int64_t width, int64_t group, const float **ret, struct err *err);
+               int64_t width, int64_t parts, int64_t part, const float **ret,
+               struct err *err);
 
 /* Columns of an agent in the log that say whether it is there. */
 struct life_columns {

@@ -400,7 +400,7 @@ static int check(const struct algo_args *args, struct err *err)
     if (rc == 0)
         rc = check_agent_id(args->settings, err);
     if (rc == 0 && args->ops->variant == MASAC)
-        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, err);
+        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, 0, err);
     return rc;
 }
 

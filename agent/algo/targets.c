@@ -66,3 +66,11 @@ void targets_lambda(const struct target_rows *r, float lambda, float *y)
         }
     }
 }
+
+void targets_find(const struct target_rows *rows, float lambda, int64_t n, float *y)
+{
+    if (lambda > 0)
+        targets_lambda(rows, lambda, y);
+    else
+        targets_n_step(rows, n > 0 ? n : 1, y);
+}

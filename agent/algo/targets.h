@@ -36,4 +36,7 @@ void targets_n_step(const struct target_rows *rows, int64_t n, float *y);
  * and at the last row y(t+1) := v(t). lambda 0: one step; 1: all of them. */
 void targets_lambda(const struct target_rows *rows, float lambda, float *y);
 
+/* The latter with a lambda above 0, else the former of n steps, or one. */
+void targets_find(const struct target_rows *rows, float lambda, int64_t n, float *y);
+
 #endif

@@ -36,6 +36,21 @@ int team_begins(const struct space *agents, size_t agent)
     return !agents[agent].other;
 }
 
+size_t teams_count(const struct space *agents, size_t n_agents, const char *team,
+                   size_t *ret_place)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_agents; i++) {
+        if (!team_begins(agents, i))
+            continue;
+        if (team != NULL && strcmp(agents[i].team, team) == 0)
+            *ret_place = n;
+        n++;
+    }
+    return n;
+}
+
 struct matrix *team_outputs(const struct team *t, struct matrices *all, const char *name)
 {
     struct matrix *m = matrix_new(all, 0);

@@ -16,6 +16,9 @@ void team_init(struct team *t, const struct space *agents, size_t n_agents,
 void team_done(struct team *t);
 /* Whether the agent is the first one of its team among those that learn together. */
 int team_begins(const struct space *agents, size_t agent);
+/* The number of teams of agents that learn together, and which of them `team` is (NULL: none). */
+size_t teams_count(const struct space *agents, size_t n_agents, const char *team,
+                   size_t *ret_place);
 /* A matrix (n, N) of the members' outputs of one number, 0 for one that sent none. */
 struct matrix *team_outputs(const struct team *t, struct matrices *all, const char *name);
 

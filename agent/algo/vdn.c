@@ -56,7 +56,7 @@ static void learn(struct algo *a, struct batch *b)
     batch_in_time(b);
     q = sum_of_members(b, a->values, a->value);
     next = sum_of_members(b, a->nexts, a->next);
-    episodes_take(e, b, &a->q.kit.scale);
+    episodes_take(e, b, a->q.kit.scale);
     episodes_find_targets(e, b, next, a->q.lambda->value);
 
     slope = batch_room(b, a->slope);
@@ -94,8 +94,7 @@ static int build_graph(struct algo *a, struct err *err)
     variable_scope_enter(k->graph, k->scope, NULL, REUSE_INHERIT);
     q_network_add_lives(&a->q, 1);
     if (kit_learns(k))
-        reward_scale_init(&k->scale, k->graph, k->settings->reward_scale, k->agents,
-                          a->team.member, a->team.n);
+        k->scale = kit_add_scale(k, a->team.member, a->team.n);
     q_network_build(&a->q);
     q_network_build_descent(&a->q);
     variable_scope_leave(k->graph);

@@ -60,12 +60,13 @@ static void run_critic(struct on_policy *p, struct batch *b, struct output value
     batch_run(b);
 }
 
-void on_policy_find_cuts(const struct window *w, const float *alive,
+void on_policy_find_cuts(const struct window *w, const float *alive, int64_t stride,
                          const float *terminated)
 {
     for (int64_t i = 0; i < w->n; i++)
         if ((i + 1) % w->steps == 0 || w->first[i + 1] != 0 ||
-            (alive[i] != 0 && alive[i + 1] == 0 && terminated[i] == 0))
+            (alive[i * stride] != 0 && alive[(i + 1) * stride] == 0 &&
+             (terminated == NULL || terminated[i] == 0)))
             w->cut[i] = 1;
 }
 
@@ -135,7 +136,7 @@ static struct window open_window(struct on_policy *p, struct batch *b)
     w.target_value = batch_room(b, p->target_values);
     matrix_spoil(p->truncated); /* `cut` has more */
     if (b->rc == 0)
-        on_policy_find_cuts(&w, w.alive, w.terminated);
+        on_policy_find_cuts(&w, w.alive, 1, w.terminated);
     return w;
 }
 
@@ -235,37 +236,23 @@ static double explained_variance(const struct window *w, const float *returns)
     return variance > 0 ? 1 - error_variance / variance : (double)NAN;
 }
 
-/* How rewards and values are scaled. */
-static void read_scales(struct on_policy *p, struct batch *b, struct value_scale *scale,
-                        float *reward)
-{
-    struct reward_scaling rewards;
-    int rc = b->rc;
-
-    if (rc == 0)
-        rc = reward_scale_read(&p->kit.scale, b->session, b->args, &rewards, b->err);
-    if (rc == 0)
-        rc = value_norm_scale(&p->norm, b->session, scale, b->err);
-    if (rc < 0) {
-        batch_fail(b, rc);
-        return;
-    }
-    reward_scale_apply(&rewards, reward, b->n);
-    matrix_spoil(p->kit.reward);
-}
-
 void on_policy_estimate(struct on_policy *p, struct batch *b,
                         const struct on_policy_kept *kept)
 {
     const struct window w = open_window(p, b);
     struct value_scale scale;
+    int rc;
 
     (p->find_values != NULL ? p->find_values : find_values)(p, b, &w, kept);
     run_next_values(p, b, &w,
                     p->kit.update_targets != NULL ? w.target_value : kept->value);
-    read_scales(p, b, &scale, w.reward);
-    if (b->rc < 0)
+    batch_scale(b, p->kit.scale, w.reward);
+    rc = b->rc == 0 ? value_norm_scale(&p->norm, b->session, &scale, b->err) : b->rc;
+    if (rc < 0) {
+        batch_fail(b, rc);
         return;
+    }
+    matrix_spoil(p->kit.reward);
     for (int64_t i = 0; i < w.n; i++) {
         w.scaled_value[i] = value_scaled_back(&scale, kept->value[i]);
         w.next_value[i] = value_scaled_back(&scale, w.next_value[i]);
