@@ -3,7 +3,7 @@
 
 #include "common/config/run_schema.h"
 #include "common/io/tree.h"
-#include "supervisor/cli/glyphs.h"
+#include "supervisor/cli/view_layout.h"
 #include "supervisor/proc/run_cgroup.h"
 
 #include <dirent.h>

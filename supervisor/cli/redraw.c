@@ -2,7 +2,6 @@
 
 #include "common/io/write_all.h"
 #include "common/text/plain_text.h"
-#include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/view_layout.h"
 
 #include <stdio.h>

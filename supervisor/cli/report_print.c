@@ -1,9 +1,9 @@
 /* Prints a report as text, CSV, JSON and SVG. */
 #include "common/text/plain_text.h"
-#include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/lineage_report.h"
 #include "supervisor/cli/report.h"
 #include "supervisor/cli/svg_plot.h"
+#include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-#include "supervisor/cli/array_file.h"
-#include "supervisor/cli/array_parse.h"
-#include "supervisor/cli/array_text.h"
+#include "supervisor/cli/array_read.h"
+#include "supervisor/cli/tensor_print.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

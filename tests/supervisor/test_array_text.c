@@ -1,4 +1,4 @@
-#include "supervisor/cli/array_text.h"
+#include "supervisor/cli/tensor_print.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>

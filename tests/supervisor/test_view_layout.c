@@ -1,6 +1,5 @@
 /* The view of a run as lines of text, on terminals of several sizes. */
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/glyphs.h"
 #include "supervisor/cli/redraw.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/cli/view_layout.h"
