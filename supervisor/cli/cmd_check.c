@@ -1,8 +1,8 @@
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/train.h"
 
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/ask/describe.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/facts/record.h"
@@ -10,7 +10,6 @@
 #include "supervisor/node/slurm.h"
 #include "supervisor/run/change_read.h"
 #include "supervisor/run/policies.h"
-#include "supervisor/run/program_policy.h"
 #include "supervisor/run/trial.h"
 
 #include <stdio.h>
@@ -262,22 +261,12 @@ static int run_check(struct cli *cli, void *values, int argc, char **argv)
     const struct options *o = values;
     struct trial trial;
     struct policy_search search = cli_policy_search(cli);
-    struct config_options options = {.env_names = env_agent_names,
-                                     .describe = describe_program,
-                                     .take_policy = program_policy_take,
-                                     .policy_ctx = &search,
-                                     .try_agents = trial_agents,
-                                     .try_ctx = &trial,
-                                     .dropped = cli_dropped,
-                                     .dropped_ctx = cli,
-                                     .extends = 1};
+    struct config_options options = train_config_options(cli, &o->sets, &search, &trial);
     int code = CLI_DONE;
 
     if (argc == 0)
         return cli_usage(cli, "expected at least one configuration file");
     options.no_start = search.no_start = o->no_start;
-    options.set = o->sets.text;
-    options.n_set = o->sets.n;
     for (int i = 0; i < argc && code != CLI_STOPPED; i++) {
         trial = (struct trial){.runs_dir = cli->runs_dir, .no_start = o->no_start};
         code = worse(code, check(cli, argv[i], &options));

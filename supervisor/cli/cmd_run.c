@@ -12,7 +12,6 @@
 #include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/signals.h"
-#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
 #include "supervisor/run/trial.h"
@@ -227,17 +226,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     struct trial trial = {.runs_dir = cli->runs_dir,
                           .variables = init != NULL ? &o->variables : NULL};
     struct policy_search search = cli_policy_search(cli);
-    struct config_options co = {.set = o->sets.text,
-                                .n_set = o->sets.n,
-                                .env_names = env_agent_names,
-                                .describe = describe_program,
-                                .take_policy = program_policy_take,
-                                .policy_ctx = &search,
-                                .try_agents = trial_agents,
-                                .try_ctx = &trial,
-                                .dropped = cli_dropped,
-                                .dropped_ctx = (void *)(uintptr_t)cli,
-                                .extends = 1};
+    struct config_options co = train_config_options(cli, &o->sets, &search, &trial);
     struct run_config config;
     struct err err = {0};
     char seed_set[64], *shortage;

@@ -1,5 +1,6 @@
 /* `brood submit`: gives a run to Slurm, as a batch job that survives preemption. */
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/train.h"
 
 #include "common/ckpt/atomic_file.h"
 #include "common/config/run_schema.h"
@@ -7,14 +8,12 @@
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/ask/describe.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/seeds.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/command_output.h"
-#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/trial.h"
 
@@ -427,15 +426,7 @@ static int run_submit(struct cli *cli, void *values, int argc, char **argv)
     struct submit *s = values;
     struct trial trial = {.runs_dir = cli->runs_dir};
     struct policy_search search = cli_policy_search(cli);
-    struct config_options co = {.env_names = env_agent_names,
-                                .describe = describe_program,
-                                .take_policy = program_policy_take,
-                                .policy_ctx = &search,
-                                .try_agents = trial_agents,
-                                .try_ctx = &trial,
-                                .dropped = cli_dropped,
-                                .dropped_ctx = cli,
-                                .extends = 1};
+    struct config_options co = train_config_options(cli, &s->sets, &search, &trial);
     struct run_config config;
     struct arena arena = ARENA_ZERO;
     struct err err = {0};
@@ -448,8 +439,6 @@ static int run_submit(struct cli *cli, void *values, int argc, char **argv)
         return code;
     if (prepare(s, &err) < 0 || (!s->is_dry && take_turn(s, &err) < 0))
         return cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED, &err);
-    co.set = s->sets.text;
-    co.n_set = s->sets.n;
     if (s->seed >= 0) {
         (void)snprintf(seed_set, sizeof(seed_set), "run.seed=%lld", s->seed);
         s->sets.text[co.n_set++] = seed_set;

@@ -2,16 +2,15 @@
 #include "common/config/yaml_tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/ask/describe.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/study_report.h"
 #include "supervisor/cli/study_view.h"
+#include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/run/policies.h"
-#include "supervisor/run/program_policy.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/training.h"
 #include "supervisor/study/forks.h"
@@ -568,19 +567,11 @@ static int read_config(const struct sweep *w, const char *const *sets, size_t n,
                        config_line_fn dropped, struct run_config *ret, struct err *err)
 {
     struct policy_search search = cli_policy_search(w->cli);
+    struct config_options co = train_config_options(
+        w->cli, &(struct cli_texts){(const char **)(uintptr_t)sets, n}, &search, NULL);
 
-    return run_config_read(
-        ret, w->study.base,
-        &(struct config_options){.set = sets,
-                                 .n_set = n,
-                                 .env_names = env_agent_names,
-                                 .describe = describe_program,
-                                 .take_policy = program_policy_take,
-                                 .policy_ctx = &search,
-                                 .dropped = dropped,
-                                 .dropped_ctx = (void *)(uintptr_t)w->cli,
-                                 .extends = 1},
-        err);
+    co.dropped = dropped;
+    return run_config_read(ret, w->study.base, &co, err);
 }
 
 /* Whether metric.column is one of those that progress.csv will have. */

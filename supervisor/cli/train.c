@@ -4,12 +4,15 @@
 #include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
+#include "supervisor/ask/describe.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/cli/msg_json.h"
 #include "supervisor/control/control.h"
+#include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/run/hooks.h"
+#include "supervisor/run/program_policy.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -293,6 +296,24 @@ int train_watched(const struct cli *cli, const struct training_args *args)
     log_init("brood", log_get_level(), STDERR_FILENO);
     (void)close(log_fd);
     return code;
+}
+
+struct config_options train_config_options(const struct cli *cli,
+                                           const struct cli_texts *sets,
+                                           struct policy_search *search,
+                                           struct trial *trial)
+{
+    return (struct config_options){.set = sets->text,
+                                   .n_set = sets->n,
+                                   .env_names = env_agent_names,
+                                   .describe = describe_program,
+                                   .take_policy = program_policy_take,
+                                   .policy_ctx = search,
+                                   .try_agents = trial != NULL ? trial_agents : NULL,
+                                   .try_ctx = trial,
+                                   .dropped = cli_dropped,
+                                   .dropped_ctx = (void *)(uintptr_t)cli,
+                                   .extends = 1};
 }
 
 int train_check_rescue(const char *dir, struct err *err)

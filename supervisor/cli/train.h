@@ -12,6 +12,7 @@
 
 #include "supervisor/cli/cli.h"
 #include "supervisor/run/training.h"
+#include "supervisor/run/trial.h"
 
 /* Trains and returns the exit code. The supervisor logs to the run's directory; progress is
  * shown on stderr and, with --json, as events on stdout. args: all but the observers is set.
@@ -20,6 +21,14 @@ int train_watched(const struct cli *cli, const struct training_args *args);
 /* Prints the events start and done of a run that has nothing left to do. */
 void train_print_done(const struct training_args *args,
                       const struct training_result *result);
+
+/* How a configuration is read that is to be trained: with what it extends and the values of --set,
+ * its programs asked, policies found by `search`, and one agent of each kind tried by `trial` (NULL:
+ * none is). All are borrowed. */
+struct config_options train_config_options(const struct cli *cli,
+                                           const struct cli_texts *sets,
+                                           struct policy_search *search,
+                                           struct trial *trial);
 
 /* Creates the directory of --rescue and checks that it is writable. NULL: does nothing. */
 int train_check_rescue(const char *dir, struct err *err);
