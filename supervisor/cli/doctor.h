@@ -1,7 +1,7 @@
 /* doctor.h - what a machine lacks for runs, and what is unusual about it.
  *
- * doctor_read asks the machine. doctor_judge decides from the readings alone what is
- * good, what has a cost and what keeps a run from starting, and gives advice.
+ * doctor_judge decides from what `brood doctor` has read alone what is good, what has a cost and
+ * what keeps a run from starting, and gives advice.
  * Units    bytes, unless a name says otherwise. DOCTOR_NO_LIMIT: there is none.
  */
 #ifndef SUPERVISOR_CLI_DOCTOR_H
@@ -64,8 +64,6 @@ struct doctor_finding {
 
 enum { DOCTOR_MAX_FINDINGS = 32 };
 
-/* Reads all but `agent`, which is "". */
-void doctor_read(struct doctor_readings *ret, const char *runs_dir);
 /* Judges the readings for a run of n_agents agents. Returns the number of findings. */
 size_t doctor_judge(const struct doctor_readings *r, size_t n_agents,
                     struct doctor_finding ret[DOCTOR_MAX_FINDINGS]);
