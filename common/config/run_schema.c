@@ -250,6 +250,25 @@ static const struct field agent_fields[] = {
 };
 const struct schema agent_schema = {TABLE(agent_fields)};
 
+const struct schema_alias agent_aliases[] = {
+    {"agent_id", "settings.agent_id"},
+    {"last_action", "settings.last_action"},
+    {"n_step", "settings.n_step"},
+    {"lambda", "settings.lambda", .none_is_zero = 1},
+    {"reward_scale", "settings.reward_scale"},
+    {"value_norm", "settings.value_norm"},
+    {"epsilon", "settings.epsilon"},
+    {"batch_size", "experience.batch_size"},
+    {"warmup", "experience.warmup"},
+    {"update_every", "experience.update_every"},
+    {"recurrent.cell", "settings.cell"},
+    {"recurrent.width", "settings.recurrent"},
+    {"recurrent", "settings.recurrent", .none_is_zero = 1},
+    {"target.polyak", "polyak"},
+    {"target.every", "settings.target_every"},
+    {NULL},
+};
+
 /* The sections are parts of struct run_config; their offsets are relative to its
  * start. */
 static const struct field run_fields[] = {

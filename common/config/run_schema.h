@@ -9,6 +9,14 @@ extern const struct schema agent_schema; /* of struct agent_config */
 /* Of struct hooks_config: FIELD_WORDS for each event. */
 extern const struct schema hooks_schema;
 
+/* Shorter forms of keys of an agent's section, up to a NULL key (shorthands.c). */
+struct schema_alias {
+    const char *key; /* as it may be written, "recurrent.width" */
+    const char *is;  /* "settings.recurrent" */
+    int none_is_zero;
+};
+extern const struct schema_alias agent_aliases[];
+
 /* Whether an optimizer of that type has the setting; all have "type" and "learning_rate". */
 int optimizer_has(enum optimizer_type type, const char *setting);
 

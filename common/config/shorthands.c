@@ -1,6 +1,7 @@
 /* Keys that may also stand directly in a section of agents, and other short forms: they are
  * moved to where the schema has them, with their file and line. */
 #include "common/config/loader.h"
+#include "common/config/run_schema.h"
 
 #include "common/text/scan.h"
 
@@ -53,12 +54,14 @@ static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
     return map->kind == YAML_MAP ? map : NULL;
 }
 
-/* Moves a value of the section to the map `where` in it ("": stays there), as `key`. A value of
- * the command line, which has no line, comes before one of a file. */
-static int move(struct expanding *x, const struct yaml_node *value, const char *where,
-                const char *key)
+/* Moves a value to its place in the section, "settings.n_step". A value of the command line, which
+ * has no line, comes before one of a file. */
+static int move(struct expanding *x, const struct yaml_node *value, const char *is)
 {
-    const char *dot = *x->path != '\0' ? "." : "";
+    const char *dot = *x->path != '\0' ? "." : "", *last = strrchr(is, '.');
+    const char *key = last != NULL ? last + 1 : is;
+    const char *where =
+        arena_strndup(x->arena, is, last != NULL ? (size_t)(last - is) : 0);
     struct yaml_node *map =
         *where != '\0' ? map_in(x->section, where, value, x->arena) : x->section;
     const struct yaml_node *other = yaml_find(map, key);
@@ -68,8 +71,8 @@ static int move(struct expanding *x, const struct yaml_node *value, const char *
     if (map == NULL)
         return yaml_fail(value, path, x->err, "%s%s%s is no map", x->path, dot, where);
     if (other != NULL && (other->line == 0) == (value->line == 0))
-        return yaml_fail(value, path, x->err, "%s%s%s%s%s is given, too, expected one",
-                         x->path, dot, where, *where != '\0' ? "." : "", key);
+        return yaml_fail(value, path, x->err, "%s%s%s is given, too, expected one",
+                         x->path, dot, is);
     yaml_remove(x->section, value);
     if (other != NULL && other->line == 0)
         return 0;
@@ -84,64 +87,51 @@ static int is_text(const struct yaml_node *n, const char *text)
     return n != NULL && n->kind == YAML_SCALAR && strcmp(n->text, text) == 0;
 }
 
-/* ---- the settings ---- */
+/* ---- keys of the section ---- */
 
-static int expand_setting(struct expanding *x, const char *where, const char *key)
+static int fail_form(const struct expanding *x, const struct yaml_node *value,
+                     const char *expected)
 {
-    struct yaml_node *value = yaml_find(x->section, key);
-
-    if (value == NULL)
-        return 0;
-    if (is_text(value, "none") && strcmp(key, "lambda") == 0)
-        value->text = "0";
-    return move(x, value, where, key);
-}
-
-/* recurrent: none, or {cell: gru, width: 64}. */
-static int expand_recurrent(struct expanding *x)
-{
-    struct yaml_node *value = yaml_find(x->section, "recurrent");
-    const struct yaml_node *cell, *width;
-    char path[256];
-    int rc = 0;
-
-    if (value == NULL)
-        return 0;
-    (void)snprintf(path, sizeof(path), "%s.recurrent", x->path);
-    if (value->kind == YAML_MAP) {
-        cell = yaml_find(value, "cell");
-        width = yaml_find(value, "width");
-        if (width == NULL || value->n != 1 + (cell != NULL))
-            return yaml_fail(value, path, x->err,
-                             "expected none or {cell: gru, width: UNITS}");
-        yaml_remove(x->section, value);
-        if (cell != NULL)
-            rc = move(x, new_node(x->arena, cell, "recurrent"), "settings", "cell");
-        value = new_node(x->arena, width, "recurrent");
-    } else if (is_text(value, "none")) {
-        value->text = "0";
-    }
-    return rc < 0 ? rc : move(x, value, "settings", "recurrent");
-}
-
-/* target: {polyak: 0.01}, or {every: 200}. */
-static int expand_target(struct expanding *x)
-{
-    const struct yaml_node *value = yaml_find(x->section, "target"), *one;
     char path[256];
 
+    (void)snprintf(path, sizeof(path), "%s.%s", x->path, value->key);
+    return yaml_fail(value, path, x->err, "expected %s", expected);
+}
+
+/* recurrent: none, or {cell: gru, width: 64}; target: {polyak: 0.01}, or {every: 200}. */
+static int check_forms(const struct expanding *x)
+{
+    const struct yaml_node *recurrent = yaml_find(x->section, "recurrent");
+    const struct yaml_node *target = yaml_find(x->section, "target");
+    const size_t n = 1u + (yaml_find(recurrent, "cell") != NULL);
+
+    if (recurrent != NULL && recurrent->kind == YAML_MAP &&
+        (yaml_find(recurrent, "width") == NULL || recurrent->n != n))
+        return fail_form(x, recurrent, "none or {cell: gru, width: UNITS}");
+    if (target != NULL && (target->n != 1 || (yaml_find(target, "polyak") == NULL &&
+                                              yaml_find(target, "every") == NULL)))
+        return fail_form(x, target, "{polyak: SHARE} or {every: UPDATES}");
+    return 0;
+}
+
+static int expand_alias(struct expanding *x, const struct schema_alias *a)
+{
+    const char *dot = strchr(a->key, '.');
+    const char *key = arena_strndup(x->arena, a->key, strcspn(a->key, "."));
+    struct yaml_node *whole = yaml_find(x->section, key), *value = whole;
+
+    if (dot != NULL)
+        value = yaml_find(whole, dot + 1);
     if (value == NULL)
         return 0;
-    (void)snprintf(path, sizeof(path), "%s.target", x->path);
-    one = value->kind == YAML_MAP && value->n == 1 ? value->child[0] : value;
-    if (one == value ||
-        (strcmp(one->key, "polyak") != 0 && strcmp(one->key, "every") != 0))
-        return yaml_fail(value, path, x->err,
-                         "expected {polyak: SHARE} or {every: UPDATES}");
-    yaml_remove(x->section, value);
-    value = new_node(x->arena, one, "target");
-    return strcmp(one->key, "polyak") == 0 ? move(x, value, "", "polyak")
-                                           : move(x, value, "settings", "target_every");
+    if (dot != NULL)
+        yaml_remove(whole, value);
+    if (dot != NULL && whole->n == 0)
+        yaml_remove(x->section, whole);
+    if (a->none_is_zero && is_text(value, "none"))
+        value->text = "0";
+    value->key = key;
+    return move(x, value, a->is);
 }
 
 /* ---- keys of the run, and of other agents ---- */
@@ -155,7 +145,7 @@ static int expand_priority(struct expanding *x)
     if (value == NULL || strcmp(x->path, "defaults") != 0)
         return 0;
     yaml_remove(x->section, value);
-    return is_text(value, "none") ? 0 : move(&of_root, value, "experience", "priority");
+    return is_text(value, "none") ? 0 : move(&of_root, value, "experience.priority");
 }
 
 /* Gives each agent of the list this list as its `share`, unless it has one. */
@@ -203,20 +193,10 @@ static int expand_groups(struct expanding *x)
 
 static int expand_section(struct expanding *x)
 {
-    static const char *const keys[][2] = {
-        {"settings", "agent_id"},     {"settings", "last_action"},
-        {"settings", "n_step"},       {"settings", "lambda"},
-        {"settings", "reward_scale"}, {"settings", "value_norm"},
-        {"settings", "epsilon"},      {"experience", "batch_size"},
-        {"experience", "warmup"},     {"experience", "update_every"}};
-    int rc = 0;
+    int rc = check_forms(x);
 
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]) && rc == 0; i++)
-        rc = expand_setting(x, keys[i][0], keys[i][1]);
-    if (rc == 0)
-        rc = expand_recurrent(x);
-    if (rc == 0)
-        rc = expand_target(x);
+    for (const struct schema_alias *a = agent_aliases; a->key != NULL && rc == 0; a++)
+        rc = expand_alias(x, a);
     if (rc == 0)
         rc = expand_priority(x);
     return rc == 0 ? expand_groups(x) : rc;
