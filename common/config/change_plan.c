@@ -111,21 +111,18 @@ void change_plan_remove(struct change_plan *p, size_t i)
     memmove(p->list + i, p->list + i + 1, (p->n - i) * sizeof(*p->list));
 }
 
-int change_plan_each_request(const struct change_plan *p,
-                             int (*fn)(void *ctx, const struct planned_change *c),
-                             void *ctx)
+const struct planned_change **change_plan_requests(const struct change_plan *p,
+                                                   size_t *ret_n)
 {
     const struct planned_change **first = xcalloc(p->n_requests + 1, sizeof(*first));
-    int rc = 0;
 
-    for (size_t i = 0; i < p->n; i++)
-        if (first[p->list[i].number] == NULL)
-            first[p->list[i].number] = &p->list[i];
-    for (uint64_t k = 0; rc >= 0 && k < p->n_requests; k++)
+    for (size_t i = p->n; i-- > 0;)
+        first[p->list[i].number] = &p->list[i];
+    *ret_n = 0;
+    for (uint64_t k = 0; k < p->n_requests; k++)
         if (first[k] != NULL)
-            rc = fn(ctx, first[k]);
-    free(first);
-    return rc < 0 ? rc : 0;
+            first[(*ret_n)++] = first[k];
+    return first;
 }
 
 void change_plan_drop(struct change_plan *p, uint64_t step)

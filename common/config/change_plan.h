@@ -53,11 +53,10 @@ uint64_t change_plan_next(const struct change_plan *p);
 void change_plan_drop(struct change_plan *p, uint64_t step);
 /* Removes change i of the list. */
 void change_plan_remove(struct change_plan *p, size_t i);
-/* Calls fn for each request that still has changes in the plan, with the first of them,
- * in the order of acceptance. Stops when fn returns a value below 0, and returns it. */
-int change_plan_each_request(const struct change_plan *p,
-                             int (*fn)(void *ctx, const struct planned_change *c),
-                             void *ctx);
+/* The first change of each request that still has changes in the plan, in the order of
+ * acceptance; free() the list. */
+const struct planned_change **change_plan_requests(const struct change_plan *p,
+                                                   size_t *ret_n);
 /* Removes all changes of run.env_steps and run.episodes; of what has no effect on any round
  * (FIELD_OUTPUT). */
 void change_plan_drop_lengths(struct change_plan *p);

@@ -130,17 +130,14 @@ static const char *key_of(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-struct planned {
-    const char *path;
-    int is; /* the key, of some agent, has a schedule or a change that is pending */
-};
-
-static int match_planned(void *ctx, const struct planned_change *c)
+/* Whether the key, of some agent, has a schedule or a change that is pending. */
+static int is_planned(const struct live_config *live, const struct config_setting *s)
 {
-    struct planned *x = ctx;
+    int is = s->schedule.over > 0;
 
-    x->is |= strcmp(key_of(c->set.path), key_of(x->path)) == 0;
-    return 0;
+    for (size_t i = 0; i < live->plan->n; i++)
+        is |= strcmp(key_of(live->plan->list[i].set.path), key_of(s->path)) == 0;
+    return is;
 }
 
 /* Keeps only the given values of keys that have other values later, planned or given: they
@@ -151,13 +148,9 @@ static void keep_those_of_planned(const struct live_config *live,
 {
     struct config_settings kept = {0};
 
-    for (size_t i = 0; i < given->n; i++) {
-        struct planned x = {given->list[i].path, given->list[i].schedule.over > 0};
-
-        (void)change_plan_each_request(live->plan, match_planned, &x);
-        if (x.is)
+    for (size_t i = 0; i < given->n; i++)
+        if (is_planned(live, &given->list[i]))
             config_settings_add(&kept, config_setting_copy(&given->list[i]));
-    }
     config_settings_done(given);
     *given = kept;
 }
@@ -183,7 +176,6 @@ struct cancellation {
     const char *const *keys; /* n 0: all */
     size_t n;
     uint8_t *found;              /* [n] 1 for each key for which a change was pending */
-    uint8_t *numbers;            /* 1 for each request of the plan that is cancelled */
     struct config_settings kept; /* the changes that still wait for a respawn */
     proposal_cancelled_fn fn;
     void *ctx;
@@ -240,25 +232,26 @@ static void cancel_waiting(struct cancellation *x, const struct config_diff *wai
 
 /* Changes for a respawn that was requested already are not cancelled: the request waits
  * for them. */
-static int cancel_request(void *ctx, const struct planned_change *c)
-{
-    struct cancellation *x = ctx;
-
-    if (c->set.field->change != CHANGE_RESPAWN && is_cancelled(x, c->set.path, NULL)) {
-        x->fn(x->ctx, &c->set, c->at, NULL);
-        x->numbers[c->number] = 1;
-    }
-    return 0;
-}
-
 static void cancel_planned(struct cancellation *x, struct change_plan *plan)
 {
-    x->numbers = xcalloc(plan->n_requests + 1, 1);
-    (void)change_plan_each_request(plan, cancel_request, x);
+    uint8_t *numbers = xcalloc(plan->n_requests + 1, 1); /* 1: it is cancelled */
+    const struct planned_change **requests;
+    size_t n;
+
+    requests = change_plan_requests(plan, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct planned_change *c = requests[i];
+
+        if (c->set.field->change == CHANGE_RESPAWN || !is_cancelled(x, c->set.path, NULL))
+            continue;
+        x->fn(x->ctx, &c->set, c->at, NULL);
+        numbers[c->number] = 1;
+    }
     for (size_t i = plan->n; i > 0; i--)
-        if (x->numbers[plan->list[i - 1].number])
+        if (numbers[plan->list[i - 1].number])
             change_plan_remove(plan, i - 1);
-    free(x->numbers);
+    free(requests);
+    free(numbers);
 }
 
 /* Refuses to take back the length with which the run has passed the one that it had before. */

@@ -283,24 +283,16 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
     return journal_write(r->fork->journal, e, r->err);
 }
 
-struct writing {
-    struct fork *fork;
-    struct change_plan written; /* what a reader makes of the requests so far */
-    struct err *err;
-};
-
-static int write_request(void *ctx, const struct planned_change *c)
+static int write_request(struct fork *f, const struct planned_change *c, struct err *err)
 {
-    struct writing *w = ctx;
     char *value = config_setting_text(&c->set);
-    struct run_event e = {.kind = RUN_EVENT_SET,
-                          .change = {.at = c->at,
-                                     .changes = arena_printf(&w->fork->arena, "%s=%s",
-                                                             c->set.path, value)}};
+    struct run_event e = {
+        .kind = RUN_EVENT_SET,
+        .change = {.at = c->at,
+                   .changes = arena_printf(&f->arena, "%s=%s", c->set.path, value)}};
 
     free(value);
-    change_plan_add(&w->written, c->at, &c->set);
-    return write_event(w->fork, &e, w->err);
+    return write_event(f, &e, err);
 }
 
 static int is_planned(const struct change_plan *p, const struct planned_change *c)
@@ -312,10 +304,10 @@ static int is_planned(const struct change_plan *p, const struct planned_change *
 }
 
 /* Cancels the rest of each schedule whose rest the plan does not have: it was cancelled in the
- * other run, or ended by a change that was cancelled later. */
-static int write_cancels(struct writing *w)
+ * other run, or ended by a change that was cancelled later. p: what a reader makes of the
+ * requests. */
+static int write_cancels(struct fork *f, const struct change_plan *p, struct err *err)
 {
-    struct change_plan *p = &w->written;
     uint64_t *cut = xcalloc(p->n_requests + 1, sizeof(*cut)); /* 1: it is cancelled */
     int rc = 0;
 
@@ -323,12 +315,11 @@ static int write_cancels(struct writing *w)
         const struct planned_change *c = &p->list[i];
         struct run_event e = {.kind = RUN_EVENT_CANCEL, .change = {.at = MEMBER_NO_U64}};
 
-        if (cut[c->number] || is_planned(&w->fork->changes.plan, c))
+        if (cut[c->number] || is_planned(&f->changes.plan, c))
             continue;
         cut[c->number] = 1;
-        e.change.changes =
-            arena_printf(&w->fork->arena, "%s@%" PRIu64, c->set.path, c->at);
-        rc = write_event(w->fork, &e, w->err);
+        e.change.changes = arena_printf(&f->arena, "%s@%" PRIu64, c->set.path, c->at);
+        rc = write_event(f, &e, err);
     }
     free(cut);
     return rc;
@@ -336,12 +327,20 @@ static int write_cancels(struct writing *w)
 
 static int write_plan(struct fork *f, struct err *err)
 {
-    struct writing w = {.fork = f, .err = err};
-    int rc = change_plan_each_request(&f->changes.plan, write_request, &w);
+    struct change_plan written = {0};
+    const struct planned_change **requests;
+    size_t n;
+    int rc = 0;
 
+    requests = change_plan_requests(&f->changes.plan, &n);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        change_plan_add(&written, requests[i]->at, &requests[i]->set);
+        rc = write_request(f, requests[i], err);
+    }
     if (rc == 0)
-        rc = write_cancels(&w);
-    change_plan_done(&w.written);
+        rc = write_cancels(f, &written, err);
+    free(requests);
+    change_plan_done(&written);
     return rc;
 }
 

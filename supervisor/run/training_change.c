@@ -49,19 +49,28 @@ struct live_config training_live(const struct training *t)
                                 .run = run_dir_path(t->args->dir)};
 }
 
-/* In the order of their steps. */
-static int add_pending(void *ctx, const struct planned_change *c)
+/* Adds what is planned, in the order of its steps. whole: without the rest of a schedule that has
+ * begun. */
+static void add_planned(const struct training *t, struct pending_list *ret, int whole)
 {
-    struct pending_list *p = ctx;
+    const struct planned_change **requests;
+    size_t n;
 
-    training_pending_add(p, &c->set, c->at, NULL);
-    for (size_t i = p->n - 1; i > 0 && p->list[i - 1].at > p->list[i].at; i--) {
-        const struct run_pending later = p->list[i - 1];
+    requests = change_plan_requests(&t->plan, &n);
+    for (size_t k = 0; k < n; k++) {
+        const struct planned_change *c = requests[k];
 
-        p->list[i - 1] = p->list[i];
-        p->list[i] = later;
+        if (whole && c->part != CHANGE_WHOLE && c->part != CHANGE_BEGINS)
+            continue;
+        training_pending_add(ret, &c->set, c->at, NULL);
+        for (size_t i = ret->n - 1; i > 0 && ret->list[i - 1].at > ret->list[i].at; i--) {
+            const struct run_pending later = ret->list[i - 1];
+
+            ret->list[i - 1] = ret->list[i];
+            ret->list[i] = later;
+        }
     }
-    return 0;
+    free(requests);
 }
 
 int training_update_pending(struct training *t, struct err *err)
@@ -74,19 +83,13 @@ int training_update_pending(struct training *t, struct err *err)
     training_pending_done(&t->pending);
     if (rc < 0)
         return rc;
-    (void)change_plan_each_request(&t->plan, add_pending, &t->pending);
+    add_planned(t, &t->pending, 0);
     for (size_t i = 0; i < t->config->n_agents; i++)
         for (size_t k = 0; k < waits[i].n; k++)
             training_pending_add(&t->pending, &waits[i].list[k], RUN_UNKNOWN,
                                  t->args->config->agents[i].name);
     proposal_waits_free(&live, waits);
     return 0;
-}
-
-/* The rest of a schedule is no change that was not made. */
-static int add_left(void *ctx, const struct planned_change *c)
-{
-    return c->part == CHANGE_WHOLE || c->part == CHANGE_BEGINS ? add_pending(ctx, c) : 0;
 }
 
 void training_tell_left(struct training *t)
@@ -96,7 +99,7 @@ void training_tell_left(struct training *t)
     FILE *f = xstream_begin(&text);
     char *list;
 
-    (void)change_plan_each_request(&t->plan, add_left, &left);
+    add_planned(t, &left, 1); /* the rest of a schedule is no change that was not made */
     for (size_t i = 0; i < left.n; i++)
         (void)fprintf(f, "%s%s=%s (step %" PRIu64 ")", i > 0 ? ", " : "",
                       left.list[i].key, left.list[i].value, left.list[i].at);
@@ -189,24 +192,22 @@ int training_write_settings(struct training *t, enum run_event_kind kind, uint64
     return rc;
 }
 
-struct writing {
-    struct training *t;
-    struct err *err;
-};
-
-static int write_request(void *ctx, const struct planned_change *c)
-{
-    const struct writing *w = ctx;
-    struct config_setting set = c->set;
-
-    return training_write_settings(w->t, RUN_EVENT_SET, c->at,
-                                   &(struct config_settings){.list = &set, .n = 1},
-                                   w->err);
-}
-
 int training_journal_plan(struct training *t, struct err *err)
 {
-    return change_plan_each_request(&t->plan, write_request, &(struct writing){t, err});
+    const struct planned_change **requests;
+    size_t n;
+    int rc = 0;
+
+    requests = change_plan_requests(&t->plan, &n);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct config_setting set = requests[i]->set;
+
+        rc =
+            training_write_settings(t, RUN_EVENT_SET, requests[i]->at,
+                                    &(struct config_settings){.list = &set, .n = 1}, err);
+    }
+    free(requests);
+    return rc;
 }
 
 /* ---- changes that wait for a respawn ---- */

@@ -148,24 +148,24 @@ START_TEST(a_schedule_becomes_a_change_for_each_of_its_steps)
 }
 END_TEST
 
-/* Prints the remaining requests as "key=value@step ...", in their order. */
-static int list_request(void *ctx, const struct planned_change *c)
-{
-    char *value = config_setting_text(&c->set);
-
-    (void)fprintf(ctx, "%s=%s@%d ", c->set.path, value, (int)c->at);
-    free(value);
-    return 0;
-}
-
+/* The remaining requests as "key=value@step ...", in their order. */
 static void assert_requests(const struct change_plan *p, const char *expected)
 {
     char *text = NULL;
     size_t len = 0;
     FILE *f = open_memstream(&text, &len);
+    const struct planned_change **requests;
+    size_t n;
 
     ck_assert_ptr_nonnull(f);
-    ck_assert_int_eq(change_plan_each_request(p, list_request, f), 0);
+    requests = change_plan_requests(p, &n);
+    for (size_t i = 0; i < n; i++) {
+        char *value = config_setting_text(&requests[i]->set);
+
+        (void)fprintf(f, "%s=%s@%d ", requests[i]->set.path, value, (int)requests[i]->at);
+        free(value);
+    }
+    free(requests);
     ck_assert_int_eq(fclose(f), 0);
     ck_assert_str_eq(text, expected);
     free(text);

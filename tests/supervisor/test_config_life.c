@@ -561,12 +561,19 @@ static int resume(struct world *w, size_t i, double length)
     return !is_over;
 }
 
-static int record_request(void *ctx, const struct planned_change *c)
+static void record_plan(struct world *w, const struct change_plan *p)
 {
-    struct config_setting s = c->set;
+    const struct planned_change **requests;
+    size_t n;
 
-    record_settings(ctx, c->at, &(struct config_settings){.list = &s, .n = 1});
-    return 0;
+    requests = change_plan_requests(p, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct config_setting s = requests[i]->set;
+
+        record_settings(w, requests[i]->at,
+                        &(struct config_settings){.list = &s, .n = 1});
+    }
+    free(requests);
 }
 
 /* Goes on as a fork of the run's newest checkpoint. */
@@ -603,7 +610,7 @@ static int fork_off(struct world *w, const char *assign, double polyak)
         w->checkpoint[0] = w->checkpoint[newest];
         w->n_checkpoints = 1;
         w->n_events = 0;
-        (void)change_plan_each_request(&f.plan, record_request, w);
+        record_plan(w, &f.plan);
         run_config_done(&w->wanted);
         w->wanted = f.wanted;
         f.wanted = (struct run_config){0};
