@@ -1,7 +1,6 @@
 #include "agent/algo/actor.h"
 
 #include "agent/algo/choices.h"
-#include "agent/algo/rows.h"
 #include "agent/graph/arithmetic.h"
 #include "agent/nn/policy.h"
 #include "common/rng/rng.h"
@@ -11,116 +10,104 @@
 
 /* ---- building ---- */
 
-static int check_policy(const struct space *space, const struct algorithm_settings *set,
-                        int deterministic, struct err *err)
+static int is_bounded(const struct space *s)
 {
-    if (deterministic && !(space->box && isfinite(space->low) && isfinite(space->high) &&
-                           space->low < space->high))
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                          "deterministic needs a bounded continuous action "
-                          "space");
-    if (!deterministic && !choices_only(space))
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                          "gumbel needs a discrete action space, or a "
-                          "particle world's");
-    if (!deterministic && !space->box && set->execute == EXECUTE_SOFT)
-        return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
-                          "soft needs continuous actions");
-    return 0;
+    return s->box && isfinite(s->low) && isfinite(s->high) && s->low < s->high;
 }
 
-int actor_init(struct actor *p, const struct algo_args *args, struct err *err)
+static int check_policy(const struct actor *p, const struct space *space,
+                        const struct algo_args *args, struct err *err)
+{
+    switch (p->kind) {
+    case ACTOR_DETERMINISTIC:
+        if (!is_bounded(space))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                              "deterministic needs a bounded continuous action "
+                              "space");
+        return 0;
+    case ACTOR_GUMBEL:
+        if (!choices_only(space))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                              "gumbel needs a discrete action space, or a "
+                              "particle world's");
+        if (!space->box && args->settings->execute == EXECUTE_SOFT)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
+                              "soft needs continuous actions");
+        return 0;
+    default:
+        if (p->n_choices == 0 && !is_bounded(space))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                              "%s needs discrete actions, of at most %d choices, or "
+                              "continuous ones with bounds",
+                              args->config->algorithm, CHOICES_MAX);
+        return 0;
+    }
+}
+
+int actor_init(struct actor *p, const struct algo_args *args, int is_soft,
+               struct err *err)
 {
     const struct space *self = &args->agents[args->self];
     const enum policy_kind kind = args->settings->policy;
 
-    p->deterministic = kind == POLICY_DETERMINISTIC ||
-                       (kind == POLICY_AUTO && self->box && !self->particle);
-    p->masked = self->masked && !p->deterministic;
-    return check_policy(self, args->settings, p->deterministic, err);
-}
-
-int actor_check(const struct algo_args *args, int reads_proposals, struct err *err)
-{
-    const struct agent_config *c = args->config;
-    int rc = check_agent_id(args->settings, err);
-
-    if (rc == 0 && args->share != NULL &&
-        (network_optimizer(c, &c->critic)->type == OPT_ACCEPT_REJECT ||
-         network_optimizer(c, &c->actor)->type == OPT_ACCEPT_REJECT))
-        rc =
-            err_set_at(err, ERR_CONFIG, ERR_AT(.key = "optimizer.type"),
-                       "accept_reject has no gradients to share, expected another one or "
-                       "share: none");
-    if (rc == 0 && reads_proposals)
-        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, 0, err);
-    return rc;
+    if (is_soft)
+        p->kind = self->box ? ACTOR_SQUASHED : ACTOR_CATEGORICAL;
+    else
+        p->kind = kind == POLICY_DETERMINISTIC ||
+                          (kind == POLICY_AUTO && self->box && !self->particle)
+                      ? ACTOR_DETERMINISTIC
+                      : ACTOR_GUMBEL;
+    p->masked = self->masked && !actor_is_box(p);
+    if (p->kind == ACTOR_CATEGORICAL)
+        p->n_choices = choices_count(self, CHOICES_MAX);
+    if (is_soft)
+        p->n_log_probs = self->box ? 1 : p->n_choices;
+    return check_policy(p, self, args, err);
 }
 
 void actor_make_matrices(struct actor *p, struct joint *j)
 {
     struct matrices *all = &j->kit->matrices;
-    const int64_t width = j->kit->self->width;
+    const int64_t width = j->kit->self->width, draws = p->n_choices > 0 ? 1 : width;
 
     p->joint = j;
     p->own_next = matrix_new(all, 0);
     matrix_add_obs(p->own_next, NEXT, j->kit->index);
     matrix_add_id(p->own_next, &j->seen.id);
     p->proposal = matrix_new(all, width);
+    p->probability = matrix_new(all, p->n_choices);
+    p->log_probs = matrix_new(all, p->n_log_probs);
+    p->draw = matrix_new(all, draws);
     if (p->masked) {
-        p->open_now = matrix_of_masks(all, NOW, 0);
-        p->open_next = matrix_of_masks(all, NEXT, 0);
-        p->act_open = matrix_of_masks(all, NOW, 0);
+        p->open_now = matrix_of_masks(all, NOW, p->n_choices);
+        p->open_next = matrix_of_masks(all, NEXT, p->n_choices);
+        p->act_open = matrix_of_masks(all, NOW, p->n_choices);
     }
-    p->act_noise = matrix_new(all, width);
+    p->act_draw = matrix_new(all, draws);
+    p->act_p = matrix_new(all, p->n_choices);
     p->act_input = matrix_new(all, j->seen.input);
 }
+
+/* ---- the graph ---- */
 
 void actor_make_lives(struct actor *p)
 {
     struct kit *k = p->joint->kit;
     const struct algorithm_settings *set = k->settings;
-    const struct agent_config *c = k->config;
     struct graph *g = k->graph;
 
-    if (kit_makes_steps(k)) {
-        kit_add_rates(k, &p->rate, &p->critic_rate);
-        k->clip_norm = kit_add_live(k, live_new(g, "clip_norm", c->clip_norm));
-    }
-    if (!kit_learns(k))
+    if (p->masked)
+        p->allowed = kit_placeholder(k, p->n_choices > 0 ? p->n_choices : k->self->width,
+                                     "allowed");
+    if (!kit_learns(k) || p->n_log_probs > 0)
         return;
-    k->polyak = kit_add_live(k, live_new(g, "polyak", c->polyak));
-    k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
-    p->penalty =
-        kit_add_live(k, live_new(g, "settings.logit_penalty", set->logit_penalty));
+    p->penalty = kit_add_live(
+        k, live_fed(g, "settings.logit_penalty", set->logit_penalty, 0, "logit_penalty"));
     p->temperature =
         kit_add_live(k, live_schedule(g, "settings.temperature", &set->temperature));
+    live_constant(g, p->temperature, set->temperature.from, 0, "temperature");
     p->exploration_noise = kit_add_live(
         k, live_schedule(g, "settings.exploration_noise", &set->exploration_noise));
-}
-
-struct output actor_make_constants(struct actor *p)
-{
-    struct kit *k = p->joint->kit;
-    const struct algorithm_settings *set = k->settings;
-    struct graph *g = k->graph;
-
-    if (kit_makes_steps(k))
-        live_constant(g, k->clip_norm, k->config->clip_norm, LIVE_NO_CLIP_NORM,
-                      "clip_norm");
-    if (!kit_learns(k))
-        return OUTPUT_NONE;
-    live_constant(g, k->polyak, k->config->polyak, 0, "polyak");
-    live_constant(g, p->penalty, set->logit_penalty, 0, "logit_penalty");
-    live_constant(g, p->temperature, set->temperature.from, 0, "temperature");
-    return kit_keep(k);
-}
-
-void actor_make_masks(struct actor *p)
-{
-    if (p->masked)
-        p->allowed =
-            kit_placeholder(p->joint->kit, p->joint->kit->self->width, "allowed");
 }
 
 /* One softmax for each head. */
@@ -158,19 +145,54 @@ static void sample_gumbel(struct actor *p, struct policy *ret)
     ret->action = softmax_heads(g, x, p->joint->kit->self);
 }
 
+static void make_categorical(struct actor *p, struct policy *ret)
+{
+    struct graph *g = p->joint->kit->graph;
+
+    ret->scores = p->masked ? forbid_choices(g, ret->raw, p->allowed) : ret->raw;
+    ret->p = softmax(g, ret->scores, NULL);
+    ret->log_prob = unary(g, "LogSoftmax", ret->scores, NULL);
+}
+
+/* raw (B, 2 U): means, then logarithms of deviations. */
+static void make_squashed(struct actor *p, struct policy *ret)
+{
+    const struct space *space = p->joint->kit->self;
+    const double scale = (double)space->width * log((space->high - space->low) / 2);
+    struct graph *g = p->joint->kit->graph;
+    struct output mean = slice_columns(g, ret->raw, 0, space->width, NULL);
+    struct output log_std = slice_columns(g, ret->raw, space->width, space->width, NULL);
+    struct squashed_normal drawn;
+
+    log_std = clip_by_value(g, log_std, LOG_STD_MIN, LOG_STD_MAX, NULL);
+    drawn = squashed_normal(g, mean, log_std, space->low, space->high);
+    ret->scores = squash(g, mean, space->low, space->high);
+    ret->noise = drawn.noise;
+    ret->action = drawn.action;
+    ret->log_prob =
+        binary(g, "Add", drawn.log_prob, constant_f32(g, (float)scale, NULL), "log_prob");
+}
+
 struct policy actor_policy(struct actor *p, const char *scope)
 {
     struct kit *k = p->joint->kit;
     const struct network_config *net = &k->config->actor;
+    const int64_t outputs = p->kind == ACTOR_SQUASHED ? 2 * k->self->width
+                            : p->n_choices > 0        ? p->n_choices
+                                                      : k->self->width;
     struct policy ret = {0};
 
     variable_scope_enter(k->graph, scope, NULL, REUSE_INHERIT);
     ret.raw = see_observations(k->graph, p->joint->observation[p->joint->seen.own], net,
                                &p->form);
-    ret.raw = mlp(k->graph, ret.raw, net, k->self->width);
+    ret.raw = mlp(k->graph, ret.raw, net, outputs);
     variable_scope_leave(k->graph);
-    if (p->deterministic)
+    if (p->kind == ACTOR_DETERMINISTIC)
         ret.action = squash(k->graph, ret.raw, k->self->low, k->self->high);
+    else if (p->kind == ACTOR_CATEGORICAL)
+        make_categorical(p, &ret);
+    else if (p->kind == ACTOR_SQUASHED)
+        make_squashed(p, &ret);
     else if (kit_learns(k))
         sample_gumbel(p, &ret);
     return ret;
@@ -178,10 +200,18 @@ struct policy actor_policy(struct actor *p, const char *scope)
 
 void actor_make_policy(struct actor *p)
 {
+    static const enum policy_gives gives[] = {[ACTOR_DETERMINISTIC] = POLICY_GIVES_ACTION,
+                                              [ACTOR_GUMBEL] = POLICY_SCORES_CHOICES,
+                                              [ACTOR_CATEGORICAL] =
+                                                  POLICY_SCORES_COMBINATIONS,
+                                              [ACTOR_SQUASHED] = POLICY_GIVES_ACTION};
+
     p->policy = actor_policy(p, "p_func");
     name_policy(p->joint->kit->graph, p->joint->observation[p->joint->seen.own],
-                p->deterministic ? p->policy.action : p->policy.raw,
-                p->deterministic ? POLICY_GIVES_ACTION : POLICY_SCORES_CHOICES);
+                p->kind == ACTOR_DETERMINISTIC ? p->policy.action
+                : p->kind == ACTOR_SQUASHED    ? p->policy.scores
+                                               : p->policy.raw,
+                gives[p->kind]);
 }
 
 struct output actor_penalty(struct actor *p)
@@ -193,29 +223,58 @@ struct output actor_penalty(struct actor *p)
 
 /* ---- stages ---- */
 
-void actor_propose(struct actor *p, struct batch *b,
-                   void (*smoothing)(struct algo *a, struct batch *b, float *x))
+/* Draws a choice of each of n rows with one uniform number: p (n, C), ret (n, U). */
+static void draw_choices(const struct actor *actor, const float *p, const float *draw,
+                         int64_t n, float *ret)
 {
-    const struct joint *j = p->joint;
+    const struct space *self = actor->joint->kit->self;
+    const int32_t choices = actor->n_choices;
 
-    batch_feed(b, j->observation[j->seen.own], p->own_next);
-    if (!p->deterministic)
+    for (int64_t i = 0; i < n; i++)
+        choice_to_action(self, choice_draw(p + i * choices, draw[i], choices),
+                         ret + i * self->width);
+}
+
+static void feed_beside(struct actor *p, struct batch *b, enum when when)
+{
+    if (p->kind == ACTOR_GUMBEL)
         batch_feed_live(b, p->temperature);
+    if (p->kind == ACTOR_SQUASHED) {
+        batch_draw_normal(b, p->draw, when == NOW ? "now" : "next");
+        batch_feed(b, p->policy.noise, p->draw);
+    }
     if (p->masked)
-        batch_feed(b, p->allowed, p->open_next);
-    batch_fetch(b, p->target.action, p->proposal);
-    batch_run(b);
-    if (smoothing != NULL && b->rc == 0)
-        smoothing((struct algo *)(void *)b->kit, b, batch_take(b, p->proposal));
-    batch_leave_out_absent(b, p->proposal);
+        batch_feed(b, p->allowed, when == NOW ? p->open_now : p->open_next);
 }
 
 void actor_feed(struct actor *p, struct batch *b)
 {
-    if (!p->deterministic)
-        batch_feed_live(b, p->temperature);
-    if (p->masked)
-        batch_feed(b, p->allowed, p->open_now);
+    feed_beside(p, b, NOW);
+}
+
+void actor_propose(struct actor *p, struct batch *b,
+                   void (*smoothing)(struct algo *a, struct batch *b, float *x))
+{
+    const struct policy *policy = p->n_log_probs > 0 ? &p->policy : &p->target;
+    const int is_drawn = p->kind == ACTOR_CATEGORICAL;
+    const float *probability, *draw;
+
+    batch_feed(b, p->joint->observation[p->joint->seen.own], p->own_next);
+    feed_beside(p, b, NEXT);
+    if (p->n_log_probs > 0)
+        batch_fetch(b, policy->log_prob, p->log_probs);
+    batch_fetch(b, is_drawn ? policy->p : policy->action,
+                is_drawn ? p->probability : p->proposal);
+    batch_run(b);
+    if (is_drawn) {
+        batch_draw_uniform(b, p->draw, "next");
+        probability = batch_take(b, p->probability);
+        draw = batch_take(b, p->draw);
+        draw_choices(p, probability, draw, b->n, batch_room(b, p->proposal));
+    }
+    if (smoothing != NULL && b->rc == 0)
+        smoothing((struct algo *)(void *)b->kit, b, batch_take(b, p->proposal));
+    batch_leave_out_absent(b, p->proposal);
 }
 
 /* ---- acting ---- */
@@ -242,7 +301,7 @@ static void act_deterministic(struct actor *p, struct batch *b,
                               const struct act_args *args, float *actions)
 {
     const struct space *space = p->joint->kit->self;
-    float *draw = batch_room(b, p->act_noise);
+    float *draw = batch_room(b, p->act_draw);
     struct ramp noise;
     int rc;
 
@@ -270,12 +329,12 @@ static void act_gumbel(struct actor *p, struct batch *b, const struct act_args *
     const struct space *space = p->joint->kit->self;
     const int greedy = args->mode == ACT_GREEDY;
     const int chooses = greedy || p->joint->kit->settings->execute == EXECUTE_HARD;
-    float *x = batch_room(b, p->act_noise);
+    float *x = batch_room(b, p->act_draw);
 
     if (!greedy && b->rc == 0) {
         rng_uniform_rows_f32(args->key, args->counter, args->draw_first, x,
                              args->n_copies, (size_t)space->width);
-        batch_feed(b, p->policy.noise, p->act_noise);
+        batch_feed(b, p->policy.noise, p->act_draw);
     }
     if (!greedy && p->masked) {
         batch_put_masks(b, p->act_open, args->allowed);
@@ -293,23 +352,70 @@ static void act_gumbel(struct actor *p, struct batch *b, const struct act_args *
         choices_harden(space, actions, args->allowed, args->n_copies);
 }
 
+static void act_squashed(struct actor *p, struct batch *b, const struct act_args *args,
+                         float *actions)
+{
+    const struct space *space = p->joint->kit->self;
+    const int greedy = args->mode == ACT_GREEDY;
+    float *draw = batch_room(b, p->act_draw);
+
+    if (!greedy && b->rc == 0) {
+        rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw,
+                            args->n_copies, (size_t)space->width);
+        batch_feed(b, p->policy.noise, p->act_draw);
+    }
+    batch_fetch_data(b, greedy ? p->policy.scores : p->policy.action, actions,
+                     space->width);
+    batch_run(b);
+    if (b->rc == 0)
+        clip_to_box(actions, args->n_copies, space); /* against rounding */
+}
+
+static void act_categorical(struct actor *p, struct batch *b, const struct act_args *args,
+                            float *actions)
+{
+    const struct space *space = p->joint->kit->self;
+    const int32_t choices = p->n_choices;
+    const int greedy = args->mode == ACT_GREEDY;
+    float *draw = batch_room(b, p->act_draw);
+    const float *x;
+
+    if (p->masked) {
+        batch_put_masks(b, p->act_open, args->allowed);
+        batch_feed_data(b, p->allowed, batch_take(b, p->act_open), choices);
+    }
+    batch_fetch(b, greedy ? p->policy.scores : p->policy.p, p->act_p);
+    batch_run(b);
+    x = batch_take(b, p->act_p);
+    if (!greedy && b->rc == 0) {
+        rng_uniform_rows_f32(args->key, args->counter, args->draw_first, draw,
+                             args->n_copies, 1);
+        draw_choices(p, x, draw, b->n, actions);
+    }
+    for (int64_t e = 0; greedy && e < b->n; e++)
+        choice_to_action(space, choice_best(x + e * choices, choices),
+                         actions + e * space->width);
+}
+
 int actor_act(struct actor *p, struct session *s, const struct act_args *args,
               struct act_result *ret, struct err *err)
 {
+    static void (*const acts[])(struct actor *, struct batch *, const struct act_args *,
+                                float *) = {[ACTOR_DETERMINISTIC] = act_deterministic,
+                                            [ACTOR_GUMBEL] = act_gumbel,
+                                            [ACTOR_CATEGORICAL] = act_categorical,
+                                            [ACTOR_SQUASHED] = act_squashed};
     struct kit *k = p->joint->kit;
     struct batch b = batch_to_act(k, s, args, err);
     int rc = 0;
 
     /* one temperature for all copies, that of the first copy's step */
-    if (!p->deterministic && k->settings->execute == EXECUTE_SOFT)
+    if (p->kind == ACTOR_GUMBEL && k->settings->execute == EXECUTE_SOFT)
         rc = live_value(p->temperature, s, args->step, &p->temperature->value, err);
     if (rc < 0)
         return rc;
     batch_feed_acting(&b, p->joint->observation[p->joint->seen.own], &p->joint->seen.id,
                       args, p->act_input);
-    if (p->deterministic)
-        act_deterministic(p, &b, args, ret->actions);
-    else
-        act_gumbel(p, &b, args, ret->actions);
+    acts[p->kind](p, &b, args, ret->actions);
     return b.rc;
 }

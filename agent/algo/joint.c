@@ -8,9 +8,9 @@
 #include <string.h>
 
 void joint_init(struct joint *j, struct kit *k, const struct algo_args *args,
-                int own_only)
+                int own_only, int is_apart)
 {
-    *j = (struct joint){.kit = k};
+    *j = (struct joint){.kit = k, .is_apart = is_apart, .n_values = 1};
     seen_init(&j->seen, args, own_only);
     j->observation = xcalloc(2 * j->seen.n, sizeof(*j->observation));
     j->action = j->observation + j->seen.n;
@@ -20,20 +20,20 @@ void joint_init(struct joint *j, struct kit *k, const struct algo_args *args,
     matrix_add_seen(j->now, NOW, &j->seen);
     matrix_add_seen(j->next, NEXT, &j->seen);
     for (size_t i = 0; i < j->seen.n; i++)
-        matrix_add_action(j->now, j->seen.agent[i]);
+        if (!is_apart || i != j->seen.own)
+            matrix_add_action(j->now, j->seen.agent[i]);
 }
 
 void joint_take_proposals(struct joint *j, struct matrix *proposal)
 {
-    if (proposal != NULL) {
+    if (proposal != NULL && !j->is_apart)
         matrix_add_copy(j->next, proposal);
-        return;
-    }
-    for (size_t i = 0; i < j->seen.n; i++) {
+    for (size_t i = 0; proposal == NULL && i < j->seen.n; i++) {
         const size_t agent = j->seen.agent[i];
 
-        matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width,
-                          OUTPUT_ACTION);
+        if (!j->is_apart || i != j->seen.own)
+            matrix_add_output(j->next, agent, "action", j->kit->agents[agent].width,
+                              OUTPUT_ACTION);
     }
 }
 
@@ -45,29 +45,38 @@ void joint_done(struct joint *j)
 
 /* ---- the graph ---- */
 
-void joint_make_observations(struct joint *j)
+static void make_all(struct joint *j, struct output *ret, const char *what, int of_obs)
 {
     char name[AGENT_NAME_MAX];
 
     for (size_t i = 0; i < j->seen.n; i++) {
-        const size_t agent = j->seen.agent[i];
+        const struct space *agent = &j->kit->agents[j->seen.agent[i]];
+        const int64_t observed = i == j->seen.own ? j->seen.input : agent->obs;
 
-        (void)snprintf(name, sizeof(name), "observation%zu", agent);
-        j->observation[i] = kit_placeholder(
-            j->kit, i == j->seen.own ? j->seen.input : j->kit->agents[agent].obs, name);
+        (void)snprintf(name, sizeof(name), "%s%zu", what, j->seen.agent[i]);
+        ret[i] = kit_placeholder(j->kit, of_obs ? observed : agent->width, name);
     }
 }
 
-void joint_make_actions(struct joint *j)
+void joint_make_observations(struct joint *j)
 {
-    char name[AGENT_NAME_MAX];
+    if (!j->is_apart)
+        make_all(j, j->observation, "observation", 1);
+}
 
-    for (size_t i = 0; i < j->seen.n; i++) {
-        const size_t agent = j->seen.agent[i];
+void joint_make_actions(struct joint *j, int64_t choices)
+{
+    const size_t own = j->seen.own;
 
-        (void)snprintf(name, sizeof(name), "action%zu", agent);
-        j->action[i] = kit_placeholder(j->kit, j->kit->agents[agent].width, name);
+    if (!j->is_apart) {
+        make_all(j, j->action, "action", 0);
+        return;
     }
+    j->n_values = choices > 0 ? choices : 1;
+    j->observation[own] = kit_placeholder(j->kit, j->seen.input, "observation");
+    j->observations = kit_placeholder(j->kit, matrix_width(j->now), "state");
+    j->action[own] =
+        kit_placeholder(j->kit, choices > 0 ? choices : j->kit->self->width, "action");
 }
 
 static struct output join(struct graph *g, const struct output *xs, size_t n)
@@ -75,11 +84,15 @@ static struct output join(struct graph *g, const struct output *xs, size_t n)
     return n == 1 ? xs[0] : concat(g, xs, n, 1, NULL);
 }
 
-/* The seen observations, after the critic's convolutions. */
-static struct output seen_by_critic(const struct joint *j)
+/* Sets c->input. With C values the own action is no input. */
+static struct output value_of(const struct joint *j, struct critic *c)
 {
-    return see_observations(j->kit->graph, j->observations, &j->kit->config->critic,
-                            &j->form);
+    const struct network_config *net = &j->kit->config->critic;
+    struct graph *g = j->kit->graph;
+    const struct output x = see_observations(g, j->observations, net, &j->form);
+
+    return j->n_values == 1 ? critic_network(g, x, c->actions, net, &c->input)
+                            : mlp(g, x, net, j->n_values);
 }
 
 struct critic joint_critic(struct joint *j, struct output own, const char *scope,
@@ -87,44 +100,56 @@ struct critic joint_critic(struct joint *j, struct output own, const char *scope
 {
     struct graph *g = j->kit->graph;
     struct output *actions = xcalloc(j->seen.n, sizeof(*actions));
-    struct critic c;
+    struct critic c = {.twin = OUTPUT_NONE, .actions = own, .input = OUTPUT_NONE};
 
     if (!output_valid(j->observations))
         j->observations = join(g, j->observation, j->seen.n);
     memcpy(actions, j->action, j->seen.n * sizeof(*actions));
     actions[j->seen.own] = own;
-    c.actions = join(g, actions, j->seen.n);
+    if (!j->is_apart)
+        c.actions = join(g, actions, j->seen.n);
     variable_scope_enter(g, scope, NULL, reuse);
-    c.q = critic_network(g, seen_by_critic(j), c.actions, &j->kit->config->critic,
-                         &c.input);
+    c.q = value_of(j, &c);
     variable_scope_leave(g);
     free(actions);
     return c;
 }
 
-struct output joint_twin(struct joint *j, const struct critic *c, const char *scope)
+struct critic joint_twins(struct joint *j, struct output own, const char *scope,
+                          enum reuse reuse)
 {
-    const struct network_config *net = &j->kit->config->critic;
     struct graph *g = j->kit->graph;
-    struct output q, input;
+    struct critic c = joint_critic(j, own, scope, reuse);
 
-    variable_scope_enter(g, scope, NULL, REUSE_INHERIT);
+    variable_scope_enter(g, scope, NULL, reuse);
     variable_scope_enter(g, "twin", NULL, REUSE_INHERIT);
-    q = output_valid(c->input)
-            ? mlp(g, c->input, net, 1)
-            : critic_network(g, seen_by_critic(j), c->actions, net, &input);
+    c.twin = output_valid(c.input) ? mlp(g, c.input, &j->kit->config->critic, 1)
+                                   : value_of(j, &c);
     variable_scope_leave(g);
     variable_scope_leave(g);
-    return q;
+    return c;
+}
+
+struct output joint_min(const struct joint *j, const struct critic *c)
+{
+    return binary(j->kit->graph, "Minimum", c->q, c->twin, "min_q");
 }
 
 /* ---- runs ---- */
 
 void joint_feed(struct batch *b, const struct joint *j, const struct critic *c,
-                struct matrix *m)
+                enum when when)
 {
+    struct matrix *m = when == NOW ? j->now : j->next;
+    struct matrix *own = when == NOW ? j->own_now : j->own_next;
     const int64_t observed = j->seen.obs;
 
+    if (j->is_apart) {
+        batch_feed(b, j->observations, m);
+        if (own != NULL)
+            batch_feed(b, j->action[j->seen.own], own);
+        return;
+    }
     if (output_valid(c->input)) {
         batch_feed(b, c->input, m);
         return;
@@ -135,15 +160,21 @@ void joint_feed(struct batch *b, const struct joint *j, const struct critic *c,
 
 void joint_feed_others(struct batch *b, const struct joint *j)
 {
+    const struct output own = j->observation[j->seen.own];
     int64_t column = j->seen.obs;
 
+    if (j->is_apart) {
+        batch_feed_part(b, own, j->now, j->seen.own_obs, j->seen.input);
+        batch_feed(b, j->observations, j->now);
+        return;
+    }
     if (j->seen.n > 1)
         batch_feed_part(b, j->observations, j->now, 0, j->seen.obs);
     for (size_t i = 0; i < j->seen.n; i++) {
         const int64_t width = j->kit->agents[j->seen.agent[i]].width;
 
         if (i == j->seen.own)
-            batch_feed_part(b, j->observation[i], j->now, j->seen.own_obs, j->seen.input);
+            batch_feed_part(b, own, j->now, j->seen.own_obs, j->seen.input);
         else
             batch_feed_part(b, j->action[i], j->now, column, width);
         column += width;

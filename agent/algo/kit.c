@@ -193,6 +193,12 @@ struct output kit_placeholder(struct kit *k, int64_t width, const char *name)
     return placeholder(k->graph, DT_FLOAT, &SHAPE(-1, width), name);
 }
 
+void kit_reopen_scope(struct kit *k)
+{
+    variable_scope_leave(k->graph);
+    variable_scope_enter(k->graph, k->scope, NULL, REUSE_INHERIT);
+}
+
 struct variable *kit_add_local(struct kit *k, const char *name, enum dtype dtype,
                                struct shape shape)
 {

@@ -175,6 +175,9 @@ void kit_make_critic_rate(struct kit *k, struct live *rate);
 struct output kit_keep(struct kit *k);
 /* (B, width) floats. */
 struct output kit_placeholder(struct kit *k, int64_t width, const char *name);
+/* Leaves the agent's scope and enters it again, as openai/maddpg does between critic and policy:
+ * the optimiser's variables then have the names that it gives them. */
+void kit_reopen_scope(struct kit *k);
 /* A local variable in the current scope, 0 at first: what one stage hands to a later one. */
 struct variable *kit_add_local(struct kit *k, const char *name, enum dtype dtype,
                                struct shape shape);

@@ -8,23 +8,18 @@
  *          learning", ICML 2019 (each agent's critic gives the values of all its choices,
  *          beside the others' actions); BenchMARL for the discrete target entropy.
  *
- * Notation pi the policy (soft_policy.h), u the own action, u' the one proposed after the row;
+ * Notation pi the policy (actor.h), u the own action, u' the one proposed after the row;
  *          s, s' the state: the seen agents' observations, then the actions of the seen agents
  *          but the own one, each in the order of seen.h; Q1, Q2 the critics (q_func/... and
  *          q_func/twin/...), Q' their targets. Discrete: Q(s) has a value of each choice c, and
  *          the own action is no input. Box: Q(s, u).
  *          mean(x) = sum(m x) / max(1, sum m), m = alive times the row's importance.
- * propose  u' and log pi(u'), discrete: of each choice. isac needs no proposals of others: one
- *          stage, `learn`, does all of it.
- * critic   s' has the others' u'; log pi is the own: each agent maximises its own entropy.
- *          Priorities: the larger of |Q1 - y| and |Q2 - y|.
- * learn    with the critics just updated, the others' actions as stored; the gradient goes
- *          through u. The step of alpha is made in the same run, with the policy before it;
- *          variable temperature/log_alpha begins with log(initial_alpha).
+ * Stages   actor_critic.h. s' has the others' u'; log pi is the own: each agent maximises its own
+ *          entropy. The policy learns with the critics just updated, and the others' actions as
+ *          stored; the gradient goes through u. The step of alpha is made in the same run, with
+ *          the policy before it; variable temperature/log_alpha begins with log(initial_alpha).
  */
-#include "agent/algo/rows.h"
-#include "agent/algo/scalars.h"
-#include "agent/algo/soft_policy.h"
+#include "agent/algo/actor_critic.h"
 #include "agent/graph/arithmetic.h"
 
 #include <math.h>
@@ -45,408 +40,163 @@ static const char *const method[] = {
 };
 
 enum variant { ISAC, MASAC };
-enum { CRITIC, ACTOR, ALPHA };
 
 struct algo {
-    struct kit kit;
-    struct seen seen; /* the agents that the critics see: all, or the own one */
-    struct obs_form form;
-    struct soft_policy policy;
-    int64_t n_values; /* of the own action, beside s: C, or U */
-
-    struct output state, action; /* placeholders; action: (B, C) or (B, U) */
-    struct output next_log_prob, target, weight;
-    struct output alpha, next_value, error;
-    struct output critic_loss, q_mean, actor_loss, alpha_loss, entropy;
-    struct variable *log_alpha;
-    struct live *critic_rate, *actor_rate, *alpha_rate, *target_entropy;
-
-    struct matrix *now, *next;               /* s, s' */
-    struct matrix *chosen;                   /* u, or its choice, one-hot */
-    struct matrix *next_action, *next_probs; /* u', log pi */
-    struct matrix *value, *errors;
+    struct actor_critic ac;
+    struct output log_alpha;
 };
 
-static int is_box(const struct algo *a)
-{
-    return soft_policy_is_box(&a->policy);
-}
-
-/* ---- the stages ---- */
-
-static void propose(struct algo *a, struct batch *b)
-{
-    soft_policy_propose(&a->policy, b);
-    batch_output(b, "action", a->policy.proposal);
-    batch_output(b, "log_prob", a->policy.log_probs);
-}
-
-static void critic(struct algo *a, struct batch *b)
-{
-    if (a->next_action == a->policy.proposal)
-        soft_policy_propose(&a->policy, b);
-    batch_feed(b, a->state, a->next);
-    batch_feed(b, a->next_log_prob, a->next_probs);
-    if (is_box(a))
-        batch_feed(b, a->action, a->next_action);
-    batch_fetch(b, a->next_value, a->value);
-    batch_run(b);
-    batch_targets(b, a->value);
-
-    batch_weigh(b, WEIGH_SHARES);
-    batch_feed(b, a->state, a->now);
-    batch_feed(b, a->action, a->chosen);
-    batch_feed(b, a->target, a->kit.target);
-    batch_feed(b, a->weight, a->kit.weight);
-    batch_scalar(b, "critic_loss", a->critic_loss);
-    batch_scalar(b, "q_mean", a->q_mean);
-    batch_fetch(b, a->error, a->errors);
-    batch_step(b, CRITIC, 1);
-    batch_report_errors(b, a->errors);
-}
-
-static void policy(struct algo *a, struct batch *b)
-{
-    batch_weigh(b, WEIGH_SHARES);
-    batch_feed_part(b, a->policy.observation, a->now, a->seen.own_obs, a->seen.input);
-    batch_feed(b, a->state, a->now);
-    batch_feed(b, a->weight, a->kit.weight);
-    soft_policy_feed(&a->policy, b);
-    batch_feed_live(b, a->target_entropy);
-    batch_scalar(b, "actor_loss", a->actor_loss);
-    batch_scalar(b, "entropy", a->entropy);
-    batch_scalar(b, "alpha", a->alpha);
-    batch_step(b, ACTOR, 2); /* and ALPHA */
-}
-
-static const struct stage_of stages[] = {{"propose", propose, 1}};
-static const struct update masac_updates[] = {
-    {"critic",
-     {"propose/action", "own:propose/log_prob"},
-     critic,
-     CRITIC,
-     1,
-     .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 2, .after = kit_move_targets},
-};
-static const struct update isac_updates[] = {
-    {"learn", {NULL}, critic, CRITIC, 1, .scales_rewards = 1},
-    {"learn", {NULL}, policy, ACTOR, 2, .after = kit_move_targets},
-};
-static const struct kit_plan plans[] = {
-    [ISAC] = {NULL, 0, isac_updates, 2}, [MASAC] = {stages, 1, masac_updates, 2}};
-
-/* ---- the graph: what is fed ---- */
-
-static void make_placeholders(struct algo *a)
-{
-    struct kit *k = &a->kit;
-
-    a->policy.observation = kit_placeholder(k, a->seen.input, "observation");
-    a->state = kit_placeholder(k, matrix_width(a->now), "state");
-    a->action = kit_placeholder(k, a->n_values, "action");
-    if (a->policy.masked)
-        a->policy.allowed = kit_placeholder(k, a->policy.n_choices, "allowed");
-    if (!kit_learns(k))
-        return;
-    a->next_log_prob = kit_placeholder(k, a->policy.n_log_probs, "next_log_prob");
-    a->target = kit_placeholder(k, 1, "target");
-    a->weight = kit_placeholder(k, 1, "row_weight");
-}
-
-static void make_lives(struct algo *a)
-{
-    struct kit *k = &a->kit;
-    const struct algorithm_settings *set = k->settings;
-    const struct agent_config *c = k->config;
-    const double target =
-        is_box(a) ? set->target_entropy_each : set->target_entropy_share;
-    struct graph *g = k->graph;
-
-    if (kit_makes_steps(k)) {
-        kit_add_rates(k, &a->actor_rate, &a->critic_rate);
-        a->alpha_rate = kit_add_live(k, *a->actor_rate);
-        kit_add_clip_norm(k);
-    }
-    if (!kit_learns(k))
-        return;
-    kit_add_polyak(k);
-    k->discount = kit_add_live(k, live_new(g, "discount", c->discount));
-    a->target_entropy =
-        kit_add_live(k, live_new(g,
-                                 is_box(a) ? "settings.target_entropy_each"
-                                           : "settings.target_entropy_share",
-                                 target));
-    live_bind(g, a->target_entropy, constant_f32(g, (float)target, "target_entropy"));
-}
-
-/* ---- the graph: networks and losses ---- */
+/* ---- critics ---- */
 
 /* The weights of a batch's rows make the sum a mean. */
-static struct output weighted(struct algo *a, struct output x, const char *name)
+static struct output mean(struct algo *a, struct output x, const char *name)
 {
-    return sum_of(a->kit.graph, mul(a->kit.graph, a->weight, x), name);
-}
-
-static void make_alpha(struct algo *a)
-{
-    const struct initializer first =
-        constant_initializer(log(a->kit.settings->initial_alpha));
-    struct graph *g = a->kit.graph;
-
-    variable_scope_enter(g, "temperature", NULL, REUSE_INHERIT);
-    a->log_alpha = get_variable(g, "log_alpha", DT_FLOAT, &SHAPE_SCALAR, &first, 0);
-    variable_scope_leave(g);
-    if (a->log_alpha != NULL)
-        a->alpha = unary(g, "Exp", a->log_alpha->read, "alpha");
-}
-
-/* A critic's output: (B, C), or for a box (B, 1), the value of this action. */
-static struct output one_critic(struct algo *a, struct output action)
-{
-    const struct network_config *net = &a->kit.config->critic;
-    struct graph *g = a->kit.graph;
-    struct output x = see_observations(g, a->state, net, &a->form), input;
-
-    return is_box(a) ? critic_network(g, x, action, net, &input)
-                     : mlp(g, x, net, a->policy.n_choices);
-}
-
-static void make_critics(struct algo *a, const char *scope, enum reuse reuse,
-                         struct output action, struct output ret[2])
-{
-    struct graph *g = a->kit.graph;
-
-    variable_scope_enter(g, scope, NULL, reuse);
-    ret[0] = one_critic(a, action);
-    variable_scope_enter(g, "twin", NULL, REUSE_INHERIT);
-    ret[1] = one_critic(a, action);
-    variable_scope_leave(g);
-    variable_scope_leave(g);
-}
-
-static struct output smaller(struct graph *g, const struct output q[2])
-{
-    return binary(g, "Minimum", q[0], q[1], "min_q");
+    return sum_of(a->ac.kit.graph, mul(a->ac.kit.graph, a->ac.weight, x), name);
 }
 
 /* alpha log pi - q, expected over the choices: (B, 1). */
 static struct output soft_loss(struct algo *a, struct output p, struct output log_prob,
                                struct output q)
 {
-    struct graph *g = a->kit.graph;
-    struct output x = mul(g, a->alpha, log_prob);
+    struct graph *g = a->ac.kit.graph;
+    const struct output x = sub(g, mul(g, a->ac.alpha, log_prob), q);
 
-    x = sub(g, x, q);
-    return is_box(a) ? x : sum_of_row(g, mul(g, p, x));
+    return actor_is_box(&a->ac.actor) ? x : sum_of_row(g, mul(g, p, x));
 }
 
-static void make_next_value(struct algo *a)
+static void make_next_value(struct algo *a, struct output action)
 {
-    struct output q[2], p = OUTPUT_NONE;
-    struct graph *g = a->kit.graph;
+    struct actor_critic *p = &a->ac;
+    struct graph *g = p->kit.graph;
+    struct output prob = OUTPUT_NONE, loss;
 
-    make_critics(a, "target_q_func", REUSE_INHERIT, a->action, q);
-    if (!is_box(a))
-        p = unary(g, "Exp", a->next_log_prob, NULL);
-    a->next_value =
-        unary(g, "Neg", soft_loss(a, p, a->next_log_prob, smaller(g, q)), "next_value");
+    p->target_critic = joint_twins(&p->joint, action, "target_q_func", REUSE_INHERIT);
+    if (!actor_is_box(&p->actor))
+        prob = unary(g, "Exp", p->next_log_prob, NULL);
+    loss = soft_loss(a, prob, p->next_log_prob, joint_min(&p->joint, &p->target_critic));
+    p->next_value = unary(g, "Neg", loss, "next_value");
 }
 
-/* q: the values of all choices, or of the action in a box. */
-static void make_critic_loss(struct algo *a, const struct output q[2])
+/* action: a box's u, or the choice, one-hot. */
+static void make_critic_loss(struct algo *a, struct output action)
 {
-    struct graph *g = a->kit.graph;
+    struct actor_critic *p = &a->ac;
+    struct graph *g = p->kit.graph;
     const struct output half = constant_f32(g, 0.5f, NULL);
-    struct output value[2], td[2], distance[2];
+    struct output q = p->critic.q, twin = p->critic.twin, errors;
 
-    for (int k = 0; k < 2; k++) {
-        value[k] = is_box(a) ? q[k] : sum_of_row(g, mul(g, a->action, q[k]));
-        td[k] = sub(g, value[k], a->target);
+    if (!actor_is_box(&p->actor)) {
+        q = sum_of_row(g, mul(g, action, q));
+        twin = sum_of_row(g, mul(g, action, twin));
     }
-    a->q_mean = weighted(a, mul(g, half, add(g, value[0], value[1])), "q_mean");
-    for (int k = 0; k < 2; k++) {
-        distance[k] = absolute(g, td[k]);
-        td[k] = square(g, td[k]);
-    }
-    a->error = binary(g, "Maximum", distance[0], distance[1], "error");
-    a->critic_loss = weighted(a, mul(g, half, add(g, td[0], td[1])), "critic_loss");
+    p->q_mean = mean(a, mul(g, half, add(g, q, twin)), "q_mean");
+    errors = actor_critic_errors(p, q, twin);
+    p->critic_loss = mean(a, mul(g, half, errors), "critic_loss");
+}
+
+/* ---- policy and temperature ---- */
+
+static void make_alpha(struct algo *a)
+{
+    struct kit *k = &a->ac.kit;
+    const struct initializer first =
+        constant_initializer(log(k->settings->initial_alpha));
+    struct variable *v;
+
+    variable_scope_enter(k->graph, "temperature", NULL, REUSE_INHERIT);
+    v = get_variable(k->graph, "log_alpha", DT_FLOAT, &SHAPE_SCALAR, &first, 0);
+    variable_scope_leave(k->graph);
+    a->log_alpha = v != NULL ? v->read : OUTPUT_NONE;
+    a->ac.alpha = unary(k->graph, "Exp", a->log_alpha, "alpha");
 }
 
 /* H of each row: (B, 1), or one number for all. */
-static struct output target_entropy(struct algo *a)
+static struct output target_entropy(struct actor_critic *p)
 {
-    struct graph *g = a->kit.graph;
+    const struct algorithm_settings *set = p->kit.settings;
+    struct graph *g = p->kit.graph;
+    struct live share;
     struct output most;
 
-    if (a->policy.masked)
-        most = logarithm(g, sum_of_row(g, a->policy.allowed));
-    else
-        most = constant_f32(g,
-                            is_box(a) ? (float)a->kit.self->width
-                                      : (float)log((double)a->policy.n_choices),
-                            NULL);
-    return mul(g, a->target_entropy->constant, most);
-}
-
-/* Of policy and temperature. q: the critics' values, discrete only. */
-static void make_actor_losses(struct algo *a, const struct output *q)
-{
-    struct graph *g = a->kit.graph;
-    const struct output p = a->policy.p;
-    struct output judged[2], log_prob = a->policy.log_prob, excess;
-
-    if (is_box(a))
-        make_critics(a, "q_func", REUSE_TRUE, a->policy.action, judged);
-    else
-        log_prob = sum_of_row(g, mul(g, p, log_prob));
-    a->actor_loss = weighted(
-        a, soft_loss(a, p, a->policy.log_prob, smaller(g, is_box(a) ? judged : q)),
-        "actor_loss");
-    a->entropy = weighted(a, negative(g, log_prob), "entropy");
-    excess = weighted(a, add(g, log_prob, target_entropy(a)), NULL);
-    a->alpha_loss = unary(g, "Neg", mul(g, a->log_alpha->read, excess), "alpha_loss");
-}
-
-static void make_steps(struct algo *a)
-{
-    struct kit *k = &a->kit;
-    struct step alpha = kit_actor_step(k, "temperature", a->alpha_rate, a->alpha_loss);
-
-    alpha.norm_name = alpha.rate_name = NULL;
-    (void)kit_add_step(k, kit_critic_step(k, "q_func", a->critic_rate, a->critic_loss));
-    (void)kit_add_step(k, kit_actor_step(k, "p_func", a->actor_rate, a->actor_loss));
-    (void)kit_add_step(k, alpha);
-    kit_share_steps(k);
-}
-
-static void make_target(struct algo *a)
-{
-    static const struct following targets = {"target_q_func", "q_func"};
-    struct kit *k = &a->kit;
-
-    kit_follow(k, &targets, 1, kit_keep(k), "update_targets", "init_targets");
-}
-
-static int build_graph(struct algo *a, struct err *err)
-{
-    struct kit *k = &a->kit;
-    struct output q[2];
-
-    variable_scope_enter(k->graph, k->self->name, NULL, REUSE_INHERIT);
-    make_placeholders(a);
-    make_lives(a);
-    kit_scale_rewards(k);
-    soft_policy_make(&a->policy);
-    make_alpha(a);
-    make_critics(a, "q_func", REUSE_INHERIT, a->action, q);
-    if (kit_learns(k)) {
-        make_critic_loss(a, q);
-        make_next_value(a);
+    if (actor_is_box(&p->actor)) {
+        most = constant_f32(g, (float)p->kit.self->width, NULL);
+        share = live_fed(g, "settings.target_entropy_each", set->target_entropy_each, 0,
+                         "target_entropy");
+    } else {
+        most = p->actor.masked
+                   ? logarithm(g, sum_of_row(g, p->actor.allowed))
+                   : constant_f32(g, (float)log((double)p->actor.n_choices), NULL);
+        share = live_fed(g, "settings.target_entropy_share", set->target_entropy_share, 0,
+                         "target_entropy");
     }
-    if (kit_learns(k) && a->log_alpha != NULL)
-        make_actor_losses(a, q);
-    if (a->log_alpha != NULL)
-        make_steps(a);
-    if (kit_learns(k))
-        make_target(a);
-    variable_scope_leave(k->graph);
-    return kit_finish(k, err);
+    p->in_actor_loss = kit_add_live(&p->kit, share);
+    return mul(g, share.constant, most);
+}
+
+/* Returns the loss of log alpha. */
+static struct output make_actor_losses(struct algo *a)
+{
+    struct actor_critic *p = &a->ac;
+    const struct policy *pi = &p->actor.policy;
+    struct critic judge = p->critic;
+    struct graph *g = p->kit.graph;
+    struct output log_prob = pi->log_prob, loss;
+
+    if (actor_is_box(&p->actor))
+        judge = joint_twins(&p->joint, pi->action, "q_func", REUSE_TRUE);
+    else
+        log_prob = sum_of_row(g, mul(g, pi->p, log_prob));
+    loss = soft_loss(a, pi->p, pi->log_prob, joint_min(&p->joint, &judge));
+    p->actor_loss = mean(a, loss, "actor_loss");
+    p->entropy = mean(a, negative(g, log_prob), "entropy");
+    loss = mean(a, add(g, log_prob, target_entropy(p)), NULL);
+    return unary(g, "Neg", mul(g, a->log_alpha, loss), "alpha_loss");
 }
 
 /* ---- the algorithm ---- */
 
-/* proposes: others' proposals are read; else the agent makes its own where it learns. */
-static void make_matrices(struct algo *a, int proposes)
+static void make(struct algo *a)
 {
-    struct kit *k = &a->kit;
-    struct matrices *all = &k->matrices;
-    struct matrix *own = matrix_new(all, 0);
+    static const struct following targets = {"target_q_func", "q_func"};
+    struct actor_critic *p = &a->ac;
+    struct kit *k = &p->kit;
+    const struct output action = p->joint.action[p->joint.seen.own];
+    struct output alpha_loss = OUTPUT_NONE;
+    struct step alpha;
 
-    a->now = matrix_new(all, 0);
-    a->next = matrix_new(all, 0);
-    matrix_share_memory(a->next, a->now);
-    matrix_add_seen(a->now, NOW, &a->seen);
-    matrix_add_seen(a->next, NEXT, &a->seen);
-    for (size_t i = 0; i < a->seen.n; i++) {
-        const size_t agent = a->seen.agent[i];
-
-        if (i == a->seen.own)
-            continue;
-        matrix_add_action(a->now, agent);
-        matrix_add_output(a->next, agent, "action", k->agents[agent].width,
-                          OUTPUT_ACTION);
+    actor_make_policy(&p->actor);
+    make_alpha(a);
+    p->critic = joint_twins(&p->joint, action, "q_func", REUSE_INHERIT);
+    if (kit_learns(k)) {
+        make_critic_loss(a, action);
+        make_next_value(a, action);
+        alpha_loss = make_actor_losses(a);
     }
-    matrix_add_action(own, k->index);
-    a->chosen = is_box(a) ? own : matrix_of_choices(all, own, a->policy.n_choices);
-    a->next_action = a->policy.proposal;
-    a->next_probs = a->policy.log_probs;
-    if (proposes) {
-        a->next_action = matrix_new(all, 0);
-        a->next_probs = matrix_new(all, 0);
-        matrix_add_output(a->next_action, k->index, "action", k->self->width,
-                          OUTPUT_NUMBERS);
-        matrix_add_output(a->next_probs, k->index, "log_prob", a->policy.n_log_probs,
-                          OUTPUT_NUMBERS);
-    }
-    a->value = matrix_new(all, 1);
-    a->errors = matrix_new(all, 1);
+    (void)kit_add_step(k, kit_critic_step(k, "q_func", p->critic_rate, p->critic_loss));
+    (void)kit_add_step(k, kit_actor_step(k, "p_func", p->actor_rate, p->actor_loss));
+    alpha = kit_actor_step(k, "temperature",
+                           kit_makes_steps(k) ? kit_add_live(k, *p->actor_rate) : NULL,
+                           alpha_loss);
+    alpha.norm_name = alpha.rate_name = NULL;
+    (void)kit_add_step(k, alpha);
+    if (kit_learns(k))
+        kit_follow(k, &targets, 1, kit_keep(k), "update_targets", "init_targets");
 }
 
-static int check(const struct algo_args *args, struct err *err)
-{
-    int rc = check_optimizers(args->config, err);
-
-    if (rc == 0)
-        rc = check_agent_id(args->settings, err);
-    if (rc == 0 && args->ops->variant == MASAC)
-        rc = rows_check_symmetry(args->agents, args->n_agents, args->self, 0, err);
-    return rc;
-}
-
-static void sac_done(struct algo *a)
-{
-    seen_done(&a->seen);
-    kit_done(&a->kit);
-}
+static const struct actor_critic_kind kinds[] = {
+    [ISAC] = {1, 1, WEIGH_SHARES, "row_weight", make},
+    [MASAC] = {0, 1, WEIGH_SHARES, "row_weight", make}};
 
 static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
-    const int is_alone = args->ops->variant == ISAC;
-    int rc = check(args, err);
-
-    if (rc == 0)
-        rc = soft_policy_init(&a->policy, args, err);
-    if (rc < 0)
-        return rc;
-    kit_init(&a->kit, args, &plans[args->ops->variant], 0);
-    seen_init(&a->seen, args, is_alone || args->config->critic.input == CRITIC_OWN);
-    soft_policy_make_matrices(&a->policy, &a->kit, &a->seen);
-    make_matrices(a, !is_alone);
-    a->n_values = is_box(a) ? a->kit.self->width : a->policy.n_choices;
-    rc = seen_forms(&a->seen, args->config, &a->policy.form, &a->form, err);
-    return rc == 0 ? build_graph(a, err) : rc;
-}
-
-static int act(struct algo *a, struct session *s, const struct act_args *args,
-               struct act_result *ret, struct err *err)
-{
-    return soft_policy_act(&a->policy, s, args, ret, err);
+    return actor_critic_build(&a->ac, args, &kinds[args->ops->variant], err);
 }
 
 /* ---- descriptions ---- */
 
-static const char *const settings[] = {
-    "agent_id",
-    "initial_alpha",
-    "target_entropy_share",
-    "target_entropy_each",
-    "own_batches",
-    "clip_by",
-    "symmetry",
-    "reward_scale",
-    NULL,
-};
+static const char *const settings[] = {ACTOR_CRITIC_SETTINGS, "initial_alpha",
+                                       "target_entropy_share", "target_entropy_each",
+                                       NULL};
 
 static const struct algorithm_scalar scalars[] = {
     SCALARS_OF_CRITIC,
@@ -495,7 +245,5 @@ static const struct algo_about masac_about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops isac_ops = {
-    KIT_OPS("isac", isac_about, ISAC, build, sac_done, act)};
-const struct algo_ops masac_ops = {
-    KIT_OPS("masac", masac_about, MASAC, build, sac_done, act)};
+const struct algo_ops isac_ops = {ACTOR_CRITIC_OPS("isac", isac_about, ISAC, build)};
+const struct algo_ops masac_ops = {ACTOR_CRITIC_OPS("masac", masac_about, MASAC, build)};
