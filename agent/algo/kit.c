@@ -143,13 +143,6 @@ struct live *kit_add_live(struct kit *k, struct live live)
     return &k->live[k->n_lives++];
 }
 
-void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic)
-{
-    *ret_actor = kit_add_live(k, (struct live){0});
-    *ret_critic = kit_add_live(k, (struct live){0});
-    live_rates(k->graph, k->config, *ret_actor, *ret_critic);
-}
-
 void kit_make_critic_rate(struct kit *k, struct live *rate)
 {
     const struct output constant = rate->constant;
@@ -173,7 +166,9 @@ void kit_add_polyak(struct kit *k)
 void kit_add_usual_lives(struct kit *k, struct live **ret_actor, struct live **ret_critic)
 {
     if (kit_makes_steps(k)) {
-        kit_add_rates(k, ret_actor, ret_critic);
+        *ret_actor = kit_add_live(k, (struct live){0});
+        *ret_critic = kit_add_live(k, (struct live){0});
+        live_rates(k->graph, k->config, *ret_actor, *ret_critic);
         kit_add_clip_norm(k);
     }
     if (!kit_learns(k))

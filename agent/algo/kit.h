@@ -161,12 +161,11 @@ static inline int kit_makes_steps(const struct kit *k)
 
 /* A place for a live setting (live.h). */
 struct live *kit_add_live(struct kit *k, struct live live);
-/* The learning rates of policy and critic; clip_norm; polyak: with what they are fed into, but for
- * the rates, which steps bind. */
-void kit_add_rates(struct kit *k, struct live **ret_actor, struct live **ret_critic);
+/* clip_norm; polyak: with what they are fed into. */
 void kit_add_clip_norm(struct kit *k);
 void kit_add_polyak(struct kit *k);
-/* All of these, and k->discount, where the process needs them. */
+/* Both, k->discount, and the learning rates of policy and critic, which steps bind: each where the
+ * process needs it. */
 void kit_add_usual_lives(struct kit *k, struct live **ret_actor,
                          struct live **ret_critic);
 /* Makes the critic's rate in the place of an empty one, to which a step has been bound already. */
