@@ -146,7 +146,7 @@ static struct svg_plot plot_of(const struct lineage *l)
 }
 
 /* "member 3, learning_rate 0.001, discount 0.95: -20.12", shown by a browser over the
- * point. */
+ * point; beside a member's last one, its number. */
 static void put_point(const struct lineage *l, const struct svg_plot *a, size_t round,
                       size_t member, FILE *f)
 {
@@ -155,9 +155,8 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
     if (isnan(v))
         return;
     (void)fprintf(f,
-                  "<circle class='colour-%zu' cx='%.1f' cy='%.1f' r='3.5' fill='%s'>"
+                  "<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'>"
                   "<title>member %zu",
-                  member % SVG_COLOURS,
                   svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, v),
                   svg_colour(member), member + 1);
     for (size_t k = 0; k < l->study->n_keys; k++) {
@@ -167,6 +166,10 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
         svg_escaped(f, lineage_settings(l, round, member)[k]);
     }
     (void)fprintf(f, ": %.4g</title></circle>\n", v);
+    if (round + 1 == l->n)
+        (void)fprintf(f, "<text x='%.1f' y='%.1f'>%zu</text>\n",
+                      svg_plot_x(a, (double)lineage_step(l->study, round)) + 7,
+                      svg_plot_y(a, v) + 4, member + 1);
 }
 
 static void put_line(const struct lineage *l, const struct svg_plot *a, size_t round,
@@ -180,10 +183,9 @@ static void put_line(const struct lineage *l, const struct svg_plot *a, size_t r
         return;
     (void)fprintf(
         f,
-        "<path class='colour-%zu' fill='none' stroke='%s' stroke-width='1.5'%s "
+        "<path fill='none' stroke='%s' stroke-width='1.5'%s "
         "d='M%.1f %.1fL%.1f %.1f'/>\n",
-        member % SVG_COLOURS, svg_colour(member),
-        from != member ? " stroke-dasharray='5 4'" : "",
+        svg_colour(member), from != member ? " stroke-dasharray='5 4'" : "",
         svg_plot_x(a, (double)lineage_step(l->study, round - 1)), svg_plot_y(a, was),
         svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, is));
 }

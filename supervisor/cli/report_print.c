@@ -160,8 +160,8 @@ static void put_points(const struct svg_plot *a, const struct report_group *g, F
 static void put_band(const struct svg_plot *a, const struct report_group *g,
                      size_t colour, FILE *f)
 {
-    (void)fprintf(f, "<polygon class='colour-%zu' fill='%s' fill-opacity='0.2' points='",
-                  colour % SVG_COLOURS, svg_colour(colour));
+    (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
+                  svg_colour(colour));
     for (size_t k = 0; k < g->n_points; k++)
         (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
                       svg_plot_y(a, g->point[k].over.high));
@@ -177,13 +177,11 @@ static void put_curve(const struct svg_plot *a, const struct report_group *g,
     if (g->n_runs > 1)
         put_band(a, g, colour, f);
     if (g->n_points == 1) /* a line would not be seen */
-        (void)fprintf(f,
-                      "<circle class='colour-%zu' cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
-                      colour % SVG_COLOURS, svg_plot_x(a, g->point[0].steps),
+        (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
+                      svg_plot_x(a, g->point[0].steps),
                       svg_plot_y(a, g->point[0].over.mean), svg_colour(colour));
-    (void)fputs("<polyline fill='none' ", f);
-    svg_put_stroke(colour, f);
-    (void)fputs(" stroke-width='2' points='", f);
+    (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
+                  svg_colour(colour));
     put_points(a, g, f);
     (void)fputs("'/>\n", f);
 }
@@ -193,9 +191,10 @@ static void put_legend(const struct svg_plot *a, const struct report *r, FILE *f
     for (size_t i = 0; i < r->n_groups; i++) {
         int y = a->height - a->bottom - 18 * (int)(r->n_groups - i) + 4;
 
-        (void)fprintf(f, "<path d='M%d %dh20' ", a->width - a->right - 20, y);
-        svg_put_stroke(i, f);
-        (void)fprintf(f, " stroke-width='3'/><text x='%d' y='%d' text-anchor='end'>",
+        (void)fprintf(f,
+                      "<path d='M%d %dh20' stroke='%s' stroke-width='3'/>"
+                      "<text x='%d' y='%d' text-anchor='end'>",
+                      a->width - a->right - 20, y, svg_colour(i),
                       a->width - a->right - 28, y + 4);
         svg_escaped(f, r->group[i].name);
         (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);

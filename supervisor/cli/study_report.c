@@ -531,9 +531,8 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
     const int is_scale = k == NULL || is_numeric(k);
     char text[64];
 
-    (void)fprintf(
-        f, "<path class=\"axis\" d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x,
-        TOP, HEIGHT - BOTTOM);
+    (void)fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#888\" fill=\"none\"/>\n", x, TOP,
+                  HEIGHT - BOTTOM);
     put_text(f, x, HEIGHT - BOTTOM + 40, k != NULL ? study_key_short_name(k) : "value");
     for (int i = 0; i < 2 && is_scale && a->high >= a->low; i++) {
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? a->low : a->high);
@@ -556,10 +555,9 @@ static void put_line(const struct study_report *r, const struct study_row *row,
     if (!r->study->is_max)
         part = 1 - part;
     (void)fprintf(f,
-                  "<path class=\"trial\" style=\"--part:%.2f\" fill=\"none\" "
+                  "<path fill=\"none\" "
                   "stroke=\"rgb(%.0f,%.0f,%.0f)\" stroke-width=\"%.1f\" d=\"",
-                  part, 200 - 180 * part, 200 - 80 * part, 200 + 10 * part,
-                  1 + 1.5 * part);
+                  200 - 180 * part, 200 - 80 * part, 200 + 10 * part, 1 + 1.5 * part);
     for (size_t k = 0; k <= n; k++) {
         const double v = k < n ? position(r->study, row->trial, k) : row->value.mean;
 
@@ -623,7 +621,7 @@ static void put_scale(const struct study_report *r, size_t key, const struct axi
         if (!isnan(mean))
             (void)fprintf(f,
                           "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
-                          "class=\"colour-1\" stroke=\"#d55e00\" "
+                          "stroke=\"#d55e00\" "
                           "stroke-width=\"2\"/>\n",
                           panel_x(p, part_of(x, at)) - 9, height,
                           panel_x(p, part_of(x, at)) + 9, height);
@@ -646,7 +644,7 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
                        " (rank correlation %+.2f)", correlation);
     put_text(f, panel_x(&p, 0.5), p.top - 10, title);
     (void)fprintf(f,
-                  "<rect class=\"axis\" x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
+                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
                   "fill=\"none\" stroke=\"#888\"/>\n",
                   p.left, p.top, PANEL_WIDTH - 2 * EDGE, PANEL_HEIGHT - 2 * EDGE);
     put_scale(r, key, x, y, &p, f);
@@ -657,7 +655,7 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
     for (size_t i = 0; i < r->n; i++) {
         if (!isnan(r->first[i]))
             (void)fprintf(f,
-                          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" class=\"colour-0\" "
+                          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" "
                           "fill=\"#0072b2\" "
                           "fill-opacity=\"0.6\"><title>%zu: %.4g</title></circle>\n",
                           panel_x(&p, part_of(x, position(r->study, i, key))),
@@ -680,7 +678,7 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
     }
     (void)fprintf(f,
                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-                  "font-family=\"sans-serif\" font-size=\"12\">\n<rect class=\"paper\" "
+                  "font-family=\"sans-serif\" font-size=\"12\">\n<rect "
                   "width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
                   WIDTH, height, WIDTH, height);
     for (size_t k = 0; k <= n; k++)

@@ -14,11 +14,6 @@ const char *svg_colour(size_t i)
     return colours[i % SVG_COLOURS];
 }
 
-void svg_put_stroke(size_t i, FILE *f)
-{
-    (void)fprintf(f, "class='colour-%zu' stroke='%s'", i % SVG_COLOURS, svg_colour(i));
-}
-
 double svg_plot_x(const struct svg_plot *a, double steps)
 {
     return a->left + (a->width - a->left - a->right) * steps / a->steps;
@@ -49,7 +44,7 @@ void svg_plot_begin(const struct svg_plot *a, const char *title, const char *not
                   "fill='#333'>\n",
                   a->width, a->height, a->width, a->height);
     (void)fprintf(f,
-                  "<rect class='paper' width='100%%' height='100%%' fill='#fff'/>\n"
+                  "<rect width='100%%' height='100%%' fill='#fff'/>\n"
                   "<text x='%d' y='24' font-size='14'>",
                   a->left);
     svg_escaped(f, title);
@@ -71,7 +66,7 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
 
     for (double v = ceil(a->low / step) * step; v <= a->high; v += step) {
         (void)fprintf(f,
-                      "<path class='grid' d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' "
+                      "<path d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' "
                       "y='%.1f' text-anchor='end'>%g</text>\n",
                       a->left, svg_plot_y(a, v), a->width - a->right, a->left - 8,
                       svg_plot_y(a, v) + 4, fabs(v) < step / 1e6 ? 0.0 : v);
@@ -81,12 +76,12 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
     step = tick_step(a->steps);
     for (double x = 0; x <= a->steps; x += step)
         (void)fprintf(f,
-                      "<path class='axis' d='M%.1f %dv5' stroke='#333'/><text x='%.1f' "
+                      "<path d='M%.1f %dv5' stroke='#333'/><text x='%.1f' "
                       "y='%d' text-anchor='middle'>%g</text>\n",
                       svg_plot_x(a, x), a->height - a->bottom, svg_plot_x(a, x),
                       a->height - a->bottom + 20, x);
     (void)fprintf(f,
-                  "<path class='axis' d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
+                  "<path d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
                   "<text x='%d' y='%d' text-anchor='middle'>environment steps</text>\n",
                   a->left, a->top, a->height - a->bottom, a->width - a->right,
                   (a->left + a->width - a->right) / 2, a->height - 10);

@@ -35,7 +35,5 @@ void svg_escaped(FILE *f, const char *text);
 /* Colours that most people can tell apart, in turn. */
 enum { SVG_COLOURS = 8 };
 const char *svg_colour(size_t i);
-/* Attributes of a line in such a colour: its class and stroke. */
-void svg_put_stroke(size_t i, FILE *f);
 
 #endif

@@ -38,13 +38,12 @@ function groupParts({metric, list, why}) {
   chart.set(steps, list.map((g, k) => ({label: g.n > 1 ? `${g.runs} (${g.n} runs)` : g.runs, values: at(g, g.means), colour: colour(k),
     ...(g.n > 1 ? {low: at(g, g.lows), high: at(g, g.highs)} : {})})));
   const exact = n => n === null ? "–" : String(Number(n.toPrecision(5)));
-  return [el("section", el("h2", "Groups of seeds"),
-    el("p.muted", `${metric}: each run contributes the mean of its last tenth; the interval is bootstrapped, and IQM is the mean without the `
+  return [el("section", el("h2", "Groups of seeds"), el("div.charts", chart.node),
+    el("p.muted.note", `${metric}: each run contributes the mean of its last tenth; the interval is bootstrapped, and IQM is the mean without the `
       + "lowest and the highest quarter."),
     el("div.scroll", el("table", el("thead", el("tr", el("th", "runs"), ["n", "mean", "deviation", "95 % interval", "IQM"].map(h => el("th.number", h)))),
       el("tbody", list.map(g => el("tr", el("th", {scope: "row"}, g.runs), [whole(g.n), exact(g.mean), exact(g.std),
-        `${exact(g.low)} to ${exact(g.high)}`, exact(g.iqm)].map(v => el("td.number", v)))))))),
-    el("div.charts.wide-chart", chart.node)];
+        g.low === null ? "–" : `${exact(g.low)} to ${exact(g.high)}`, exact(g.iqm)].map(v => el("td.number", v))))))))];
 }
 
 // What the runs' records say, side by side.
@@ -178,7 +177,7 @@ export function showCompare(main, chosen) {
     }
     if (closed) return;
     groups = groupsOf(found);
-    keys = new Set(usualGroups(groups).slice(0, 4));
+    keys = new Set(usualGroups(groups).slice(0, report ? undefined : 4));
     menu.set(groups, keys);
     sync();
   }

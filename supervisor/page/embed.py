@@ -63,7 +63,7 @@ def document(paths):
     body, end = rest.split("<noscript>This page needs JavaScript.</noscript>")
     assert "src=\"/" not in page and "href=\"/" not in page
     return [head + "<title>", "</title>" + body + '<script type="application/json" id="facts">',
-            "</script>\n<noscript>\n<div class=\"page scroll\">\n", "</div>\n</noscript>" + end]
+            "</script>\n<noscript>\n<style>#link, #help { display: none; }</style>\n<div class=\"page scroll\">\n", "</div>\n</noscript>" + end]
 
 
 def whole(paths):

@@ -132,11 +132,12 @@ export const isEvaluated = runs => runs.some(r => r.record.results.some(x => x.c
 export function recordTab(body, {name}) {
   const parts = el("div.record"), none = el("p.empty", {hidden: true});
   body.replaceChildren(parts, none);
-  let stamp = null;
+  let stamp = null, newest = null, busy = false;
 
   function show(record, view) {
     const run = {name, record, status: view.status, live: view.live}, killed = view.status.state === "killed";
     const counts = [...view.status.agents, ...view.status.environments].map(a => [a.name, happened(a)]).filter(([, h]) => h);
+    const wasOpen = parts.querySelector("details")?.open;
     parts.replaceChildren(
       record.failure ? el("p.why", record.failure) : "",
       el("div.facts", recordFacts(run).map(([label, value]) => el("div.fact", {title: value}, el("span.muted", label), el("b", value)))),
@@ -147,22 +148,33 @@ export function recordTab(body, {name}) {
         killed ? el("p.muted", `Its supervisor was killed: no end is recorded. \`brood resume ${name}\` continues the run.`) : ""),
       el("section", el("h2", "Changed from the defaults"), defaultsTable([run]), wholeFile("The whole configuration", record.text)),
       el("section", el("h2", "Build and machine"), buildTable([run])));
+    if (wasOpen) parts.querySelector("details").open = true;
+  }
+
+  // One request at a time: the journal may grow faster than it is read.
+  async function refresh() {
+    if (busy) return;
+    busy = true;
+    try {
+      for (let now; (now = `${newest.journal} ${newest.config} ${newest.live} ${newest.status.state}`) !== stamp;) {
+        stamp = now;
+        show(await ask("record", {run: name}), newest);
+        shown(none, false);
+      }
+    } catch (error) {
+      stamp = null; // the next view asks again
+      shown(none, true);
+      text(none, error.message);
+    } finally {
+      busy = false;
+    }
   }
 
   return {
     keys: {},
     update(view) {
-      const now = `${view.journal} ${view.config} ${view.live} ${view.status.state}`;
-      if (now === stamp) return;
-      stamp = now;
-      ask("record", {run: name}).then(record => {
-        shown(none, false);
-        show(record, view);
-      }).catch(error => {
-        stamp = null; // the next view asks again
-        shown(none, true);
-        text(none, error.message);
-      });
+      newest = view;
+      refresh();
     },
   };
 }

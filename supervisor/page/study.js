@@ -135,7 +135,7 @@ export function showStudy(main, name) {
       });
     if (head.childElementCount !== keys.length + 5)
       head.replaceChildren(el("th.number", "trial"), el("th.number", "value"), el("th.number", "95 % interval"), el("th.number", "at step"),
-        ...keys.map(k => el("th", {title: k}, k.split(".").slice(-1)[0])), el("th", "runs"));
+        ...keys.map(k => el("th", {title: k}, k.split(".").slice(-1)[0])), el("th", inlined ? "" : "runs"));
     keyed(body, trials, t => t.trial, t => el("tr", {"data-trial": t.trial, onpointerenter: () => mark(t.trial), onpointerleave: () => mark(null)},
       el("td.number", t.trial), el("td.number"), el("td.number.muted"), el("td.number.muted"), ...keys.map(() => el("td")), el("td")),
       (row, t) => {
