@@ -88,6 +88,7 @@ def test_a_frozen_team_plays_as_the_one_it_comes_from(w):
                      "env: {id: simple_spread, copies: 4, params: {agents: 3}}\n"
                      "defaults: {algorithm: frozen, settings: {from: teacher}}\n")
     w.brood("check", frozen)
+    w.brood("check", "--runs-dir", w.runs, frozen, env={"BROOD_RUNS_DIR": "elsewhere"})
     w.brood("run", frozen, "--name", "frozen")
     w.brood("run", frozen, "--name", "again", "--set", "defaults.settings.from=frozen")
     shutil.rmtree(w.run_dir("teacher") / "checkpoints" / "1000")
