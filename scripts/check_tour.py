@@ -13,7 +13,9 @@ import re
 import sys
 
 PAGE = "supervisor/TOUR.md"
-JOURNEYS = ["An observation", "A learn", "A death", "A set", "A checkpoint"]
+JOURNEYS = ["An observation", "A learn", "A death", "A set", "A checkpoint", "A launch", "A resume",
+            "A shared update", "A step of an external environment", "A node",
+            "A program as an agent"]
 MAX_LINES = 25
 MIN_FUNCTIONS = 80  # fewer: the page is not read as it is written
 REFERENCE = re.compile(r"((?:`\w+`,\s+)*`\w+`)\s+in\s+`([\w/]+\.c)`")
