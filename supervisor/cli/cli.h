@@ -49,8 +49,8 @@ struct cli_texts {
 /* An option. Of one that is given twice, the last value counts; CLI_TEXTS has all. */
 struct cli_option {
     const char *name; /* without "--" */
-    const char
-        *value; /* what is given with it, for people and completion, as "RUN[@STEP]" */
+    /* What is given with it, for people and completion, as "RUN[@STEP]". */
+    const char *value;
     const char *help; /* lines; an empty first one: they begin below the option */
     enum { CLI_IS_FLAG, CLI_IS_TEXT, CLI_IS_TEXTS, CLI_IS_NUMBER, CLI_IS_TAKEN } kind;
     size_t at;          /* offset of its member in the command's values */

@@ -16,7 +16,8 @@ enum { DEFAULTS_ROWS_MAX = 400 };
 /* "rows": [[key, value, default, is it changed], ...] into an object that is open: the first
  * DEFAULTS_ROWS_MAX keys that the configuration changes, then those of n further keys that it
  * does not. A key that the configuration, or the file of the defaults, does not have has the
- * value null. c NULL: there is no configuration. An error, of which rc is the code: the defaults are not known, and null. */
+ * value null. c NULL: there is no configuration. Returns an error if the defaults are not known;
+ * they are null then. */
 int defaults_put(const struct run_config *c, const char *const *keys, size_t n,
                  struct json *j, struct err *err);
 /* Appends the keys that the configuration changes, those that are in the list already left
