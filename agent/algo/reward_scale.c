@@ -101,7 +101,7 @@ int reward_scale_read(struct reward_scale *r, struct session *s,
 
     if (ret != NULL)
         *ret = (struct reward_scaling){0, 1};
-    if (r->statistics == NULL)
+    if (r == NULL || r->statistics == NULL)
         return 0;
     rc = session_variable(s, r->statistics, &kept, err);
     if (rc < 0)

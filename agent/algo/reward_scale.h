@@ -42,8 +42,8 @@ void reward_scale_reads(struct reward_scale *r, struct reads *reads);
 struct reward_scaling {
     float mean, factor; /* 0 and 1: rewards are not changed */
 };
-/* Computes the scaling of this request's rewards; ret NULL: nobody wants it. Writing stages
- * store the statistics. Fails if the log does not have the rows. */
+/* Computes the scaling of this request's rewards; r NULL: they are not scaled; ret NULL: nobody
+ * wants it. Writing stages store the statistics. Fails if the log does not have the rows. */
 int reward_scale_read(struct reward_scale *r, struct session *s,
                       const struct stage_args *args, struct reward_scaling *ret,
                       struct err *err);

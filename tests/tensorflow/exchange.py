@@ -39,7 +39,7 @@ BROOD = pathlib.Path(os.environ.get("BROOD_BUILD_DIR", ROOT / "build")) / "super
 # rounding. Adam divides a gradient by its size, and so the rounding of a small one.
 COMPUTED, TRAINED = 1e-5, 3e-5
 ALONE = 1e-4  # computed, of one element: mostly a sum of all, of which less is left
-NOTHING = 1e-8  # what is left of a sum that cancels out
+NOTHING = 3e-8  # what is left of a sum of numbers below 1 that cancels out: half a last place
 ROWS, SEQUENCES = 24, 4
 SHORT = ["run.env_steps=2000", "evaluation.every_env_steps=0"]
 OFF_POLICY = ["experience.warmup=100", "experience.batch_size=32", "experience.update_every=50"]
