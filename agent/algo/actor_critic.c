@@ -205,6 +205,24 @@ int actor_critic_build(struct actor_critic *p, const struct algo_args *args,
     return kit_finish(&p->kit, err);
 }
 
+void actor_critic_add_policy(struct actor_critic *p,
+                             void (*make_loss)(struct actor_critic *p))
+{
+    static const struct following both[] = {{"target_q_func", "q_func"},
+                                            {"target_p_func", "p_func"}};
+    struct kit *k = &p->kit;
+
+    kit_reopen_scope(k);
+    actor_make_policy(&p->actor);
+    if (kit_learns(k))
+        make_loss(p);
+    (void)kit_add_step(k, kit_actor_step(k, "p_func", p->actor_rate, p->actor_loss));
+    if (!kit_learns(k))
+        return;
+    p->actor.target = actor_policy(&p->actor, "target_p_func");
+    kit_follow(k, both, 2, kit_keep(k), "update_targets", "init_targets");
+}
+
 struct output actor_critic_errors(struct actor_critic *p, struct output q,
                                   struct output twin)
 {

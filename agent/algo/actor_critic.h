@@ -69,6 +69,11 @@ int actor_critic_build(struct actor_critic *p, const struct algo_args *args,
 struct output actor_critic_errors(struct actor_critic *p, struct output q,
                                   struct output twin);
 
+/* Adds a deterministic policy, its step down the loss that make_loss makes, and the targets that
+ * follow policy and critic; behind the critic's step. */
+void actor_critic_add_policy(struct actor_critic *p,
+                             void (*make_loss)(struct actor_critic *p));
+
 /* ---- members of algo_ops ---- */
 
 void actor_critic_done(struct algo *a);

@@ -74,27 +74,10 @@ static void make_actor_loss(struct actor_critic *p)
     p->actor_loss = add(g, negative(g, mean_of(g, judge.q, NULL)), penalty);
 }
 
-static void make_actor(struct actor_critic *p)
-{
-    static const struct following both[] = {{"target_q_func", "q_func"},
-                                            {"target_p_func", "p_func"}};
-    struct kit *k = &p->kit;
-
-    kit_reopen_scope(k);
-    actor_make_policy(&p->actor);
-    if (kit_learns(k))
-        make_actor_loss(p);
-    (void)kit_add_step(k, kit_actor_step(k, "p_func", p->actor_rate, p->actor_loss));
-    if (!kit_learns(k))
-        return;
-    p->actor.target = actor_policy(&p->actor, "target_p_func");
-    kit_follow(k, both, 2, kit_keep(k), "update_targets", "init_targets");
-}
-
 static void make(struct algo *a)
 {
     make_critic(&a->ac);
-    make_actor(&a->ac);
+    actor_critic_add_policy(&a->ac, make_actor_loss);
 }
 
 /* ---- the algorithm ---- */
