@@ -174,6 +174,9 @@ enum run_event_reader {
     RUN_EVENT_COMMITTED =
         2,                 /* in the journal, and on the disk before the run continues */
     RUN_EVENT_PRINTED = 4, /* `run --json` */
+    /* A run's record (facts/record.h): what users asked for; what died or failed. */
+    RUN_EVENT_CHANGES_RUN = 8,
+    RUN_EVENT_HAPPENS_TO_RUN = 16,
 };
 unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
 

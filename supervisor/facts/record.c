@@ -101,55 +101,18 @@ static void take_end(struct history *h, const struct run_event *e)
         keep(&h->changes, e);
 }
 
-/* The list in which a kind stands that needs no more; the others are in neither. */
-static struct events *list_of(struct history *h, enum run_event_kind kind)
-{
-    switch (kind) {
-    case RUN_EVENT_FORK:
-    case RUN_EVENT_SET:
-    case RUN_EVENT_WAITS:
-    case RUN_EVENT_CANCEL:
-    case RUN_EVENT_CHANGED:
-    case RUN_EVENT_REFUSED:
-    case RUN_EVENT_PAUSE:
-    case RUN_EVENT_CONTINUE:
-    case RUN_EVENT_STOP:
-    case RUN_EVENT_SIGNAL:
-        return &h->changes;
-    case RUN_EVENT_SUPERVISOR_EXIT:
-    case RUN_EVENT_EXIT:
-    case RUN_EVENT_RESPAWN:
-    case RUN_EVENT_WAIT:
-    case RUN_EVENT_GIVE_UP:
-    case RUN_EVENT_REINSTATE:
-    case RUN_EVENT_MODE:
-    case RUN_EVENT_NODE_LOST:
-    case RUN_EVENT_NODE_RESTART:
-    case RUN_EVENT_NODE_GIVE_UP:
-    case RUN_EVENT_FAILED:
-    case RUN_EVENT_INEXACT:
-    case RUN_EVENT_CHECKPOINT_FAILED:
-    case RUN_EVENT_FULL:
-    case RUN_EVENT_SPACE:
-    case RUN_EVENT_SKIP:
-    case RUN_EVENT_STALLS:
-    case RUN_EVENT_GOES_ON:
-        return &h->ends;
-    default:
-        return NULL;
-    }
-}
-
 static void take_other(struct history *h, const struct run_event *e)
 {
-    struct events *list = list_of(h, e->kind);
+    const unsigned readers = run_event_readers(e->kind);
 
     if (e->kind == RUN_EVENT_EXIT && was_asked_to_end(&e->process))
         return;
     h->deaths += e->kind == RUN_EVENT_EXIT || e->kind == RUN_EVENT_NODE_LOST ||
                  e->kind == RUN_EVENT_SUPERVISOR_EXIT;
-    if (list != NULL)
-        keep(list, e);
+    if ((readers & RUN_EVENT_CHANGES_RUN) != 0)
+        keep(&h->changes, e);
+    if ((readers & RUN_EVENT_HAPPENS_TO_RUN) != 0)
+        keep(&h->ends, e);
     if (e->kind == RUN_EVENT_FAILED) {
         free(h->failure);
         h->failure = e->error != NULL ? xstrdup(e->error) : NULL;
@@ -367,7 +330,6 @@ void record_put_all(const char *path, const struct progress *progress,
 
 int record_put(const char *path, struct json *j, struct err *err)
 {
-    (void)err;
     record_put_all(path, NULL, NULL, 0, j);
     return 0;
 }

@@ -15,8 +15,8 @@
  *            there were.
  * Unknown    what is missing or damaged is null, or empty.
  * Executes   nothing.
- * Bounds     the first RECORD_FIRST and the newest RECORD_NEWEST events of a list; an event of
- *            more than RECORD_EVENT_MAX bytes has its time and name only, and "is_cut".
+ * Bounds     the first RECORD_FIRST and the newest RECORD_NEWEST events of a list; in the place of
+ *            one of more than RECORD_EVENT_MAX bytes stands a message, at its time, that says so.
  * Threads    any.
  */
 #ifndef SUPERVISOR_FACTS_RECORD_H
