@@ -6,6 +6,7 @@
 #include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/svg_plot.h"
 #include "supervisor/facts/defaults.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/facts/record.h"
@@ -28,12 +29,7 @@ static void put_text(const char *text, FILE *f)
     char *plain = xmalloc(size);
 
     (void)plain_text(plain, size, text, strlen(text));
-    for (const char *p = plain; *p != '\0'; p++) {
-        if (strchr("&<>\"'", *p) != NULL)
-            (void)fprintf(f, "&#%d;", *p);
-        else
-            (void)fputc(*p, f);
-    }
+    svg_escaped(f, plain);
     free(plain);
 }
 
@@ -157,7 +153,6 @@ static void put_view(const struct html_runs *all, const struct html_run *r,
 {
     const struct run_view view = view_of(r);
 
-    (void)all;
     run_view_put(&view, j);
 }
 
@@ -167,7 +162,6 @@ static void put_summary(const struct html_runs *all, const struct html_run *r,
     const struct run_view view = view_of(r);
     char began[32];
 
-    (void)all;
     run_record_began(r->path, began);
     json_object(j);
     run_summary_put(&view, NULL, began, j);
@@ -177,7 +171,6 @@ static void put_summary(const struct html_runs *all, const struct html_run *r,
 static void put_config(const struct html_runs *all, const struct html_run *r,
                        struct json *j)
 {
-    (void)all;
     if (files_put_config(r->path, j, NULL) < 0) {
         json_array(j);
         json_close(j);
@@ -193,7 +186,6 @@ static void put_record(const struct html_runs *all, const struct html_run *r,
 static void put_checkpoints(const struct html_runs *all, const struct html_run *r,
                             struct json *j)
 {
-    (void)all;
     if (files_put_checkpoints_with(r->path, r->progress, CHECKPOINTS_MAX, j, NULL) < 0) {
         json_array(j);
         json_close(j);
@@ -203,7 +195,6 @@ static void put_checkpoints(const struct html_runs *all, const struct html_run *
 static void put_curves(const struct html_runs *all, const struct html_run *r,
                        struct json *j)
 {
-    (void)all;
     thin_curves_put(r->progress, j);
 }
 
