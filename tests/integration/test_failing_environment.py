@@ -3,6 +3,7 @@ them (env.on_failure)."""
 import csv
 import os
 import re
+import shutil
 import struct
 
 import harness
@@ -11,21 +12,14 @@ from test_environments import BRIDGE, FAKE_ENV, PYTHON
 from test_exactness import outcome
 from test_give_up import done, wait_for
 
+SUPPORT = harness.SOURCE / "tests" / "support"
 WORLD = """
 import json
 import os
 import signal
 import time
 
-
-class Box:
-    def __init__(self, low, high, shape, dtype="float32"):
-        self.low, self.high, self.shape, self.dtype = low, high, shape, dtype
-
-
-class Discrete:
-    def __init__(self, n):
-        self.n, self.shape = n, ()
+from spaces import Box, Discrete
 
 
 class World:
@@ -102,6 +96,7 @@ defaults: {{algorithm: iql, actor: {{hidden: [8]}}, critic: {{hidden: [8]}}}}
 
 def config(w, kind, failure="skip_episode", steps=288, evaluate=96, death="stop", **params):
     w.write("world.py", WORLD)
+    shutil.copy(SUPPORT / "spaces.py", w.path)
     params = ", ".join(f"{k}: {v}" for k, v in {"kind": kind, **params}.items())
     return w.write(f"{kind}-{failure}.yaml", CONFIG.format(
         steps=steps, evaluate=evaluate, python=PYTHON, bridge=BRIDGE, folder=w.path,
