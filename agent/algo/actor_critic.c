@@ -188,6 +188,8 @@ static void begin(struct actor_critic *p)
         p->next_log_prob = kit_placeholder(k, p->actor.n_log_probs, "next_log_prob");
     kit_add_usual_lives(k, &p->actor_rate, &p->critic_rate);
     actor_make_lives(&p->actor);
+    if (kit_learns(k) && p->kind->make_lives != NULL)
+        p->kind->make_lives((struct algo *)(void *)p);
     kit_scale_rewards(k);
 }
 

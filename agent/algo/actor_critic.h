@@ -28,7 +28,10 @@ struct actor_critic_kind {
     int is_alone;
     int is_soft; /* stochastic policies, whose log-probabilities count (actor.h) */
     enum weighing weighing;
-    const char *weight;           /* name of its placeholder */
+    const char *weight; /* name of its placeholder */
+    /* Of an agent that learns: live settings of its own, between those that all have and what
+     * follows. Their place in the block is that of runs that are resumed. NULL: none. */
+    void (*make_lives)(struct algo *a);
     void (*make)(struct algo *a); /* networks, losses, and their steps */
 };
 

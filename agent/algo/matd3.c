@@ -96,15 +96,11 @@ static void make_actor_loss(struct actor_critic *p)
     p->actor_loss = add(g, negative(g, mean_of_rows(p, judge.q)), penalty);
 }
 
-static void make_noise(struct algo *a)
+static void make_lives(struct algo *a)
 {
     struct kit *k = &a->ac.kit;
     const struct algorithm_settings *set = k->settings;
 
-    a->ac.smooth = a->ac.actor.kind == ACTOR_DETERMINISTIC ? smooth : NULL;
-    a->smoothing = matrix_new(&k->matrices, k->self->width);
-    if (!kit_learns(k))
-        return;
     a->noise = kit_add_live(k, live_schedule(k->graph, "settings.target_policy_noise",
                                              &set->target_policy_noise));
     a->noise_clip = kit_add_live(
@@ -113,16 +109,21 @@ static void make_noise(struct algo *a)
 
 static void make(struct algo *a)
 {
-    a->ac.delay = a->ac.kit.settings->policy_delay;
-    make_noise(a);
+    struct kit *k = &a->ac.kit;
+
+    a->ac.delay = k->settings->policy_delay;
+    a->ac.smooth = a->ac.actor.kind == ACTOR_DETERMINISTIC ? smooth : NULL;
+    a->smoothing = matrix_new(&k->matrices, k->self->width);
     make_critics(&a->ac);
     actor_critic_add_policy(&a->ac, make_actor_loss);
 }
 
 /* ---- the algorithm ---- */
 
-static const struct actor_critic_kind kind = {
-    .weighing = WEIGH_MEAN, .weight = "is_weight", .make = make};
+static const struct actor_critic_kind kind = {.weighing = WEIGH_MEAN,
+                                              .weight = "is_weight",
+                                              .make_lives = make_lives,
+                                              .make = make};
 
 static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {

@@ -99,38 +99,39 @@ static void make_critic_loss(struct algo *a, struct output action)
 static void make_alpha(struct algo *a)
 {
     struct kit *k = &a->ac.kit;
-    const struct initializer first =
-        constant_initializer(log(k->settings->initial_alpha));
+    const struct initializer init = constant_initializer(log(k->settings->initial_alpha));
     struct variable *v;
 
     variable_scope_enter(k->graph, "temperature", NULL, REUSE_INHERIT);
-    v = get_variable(k->graph, "log_alpha", DT_FLOAT, &SHAPE_SCALAR, &first, 0);
+    v = get_variable(k->graph, "log_alpha", DT_FLOAT, &SHAPE_SCALAR, &init, 0);
     variable_scope_leave(k->graph);
     a->log_alpha = v != NULL ? v->read : OUTPUT_NONE;
     a->ac.alpha = unary(k->graph, "Exp", a->log_alpha, "alpha");
 }
 
+static void make_lives(struct algo *a)
+{
+    struct actor_critic *p = &a->ac;
+    const struct algorithm_settings *set = p->kit.settings;
+    const int is_box = actor_is_box(&p->actor);
+    const char *key =
+        is_box ? "settings.target_entropy_each" : "settings.target_entropy_share";
+    const double value = is_box ? set->target_entropy_each : set->target_entropy_share;
+
+    p->in_actor_loss =
+        kit_add_live(&p->kit, live_fed(p->kit.graph, key, value, 0, "target_entropy"));
+}
+
 /* H of each row: (B, 1), or one number for all. */
 static struct output target_entropy(struct actor_critic *p)
 {
-    const struct algorithm_settings *set = p->kit.settings;
     struct graph *g = p->kit.graph;
-    struct live share;
-    struct output most;
+    const double most = actor_is_box(&p->actor) ? (double)p->kit.self->width
+                                                : log((double)p->actor.n_choices);
 
-    if (actor_is_box(&p->actor)) {
-        most = constant_f32(g, (float)p->kit.self->width, NULL);
-        share = live_fed(g, "settings.target_entropy_each", set->target_entropy_each, 0,
-                         "target_entropy");
-    } else {
-        most = p->actor.masked
-                   ? logarithm(g, sum_of_row(g, p->actor.allowed))
-                   : constant_f32(g, (float)log((double)p->actor.n_choices), NULL);
-        share = live_fed(g, "settings.target_entropy_share", set->target_entropy_share, 0,
-                         "target_entropy");
-    }
-    p->in_actor_loss = kit_add_live(&p->kit, share);
-    return mul(g, share.constant, most);
+    return mul(g, p->in_actor_loss->constant,
+               p->actor.masked ? logarithm(g, sum_of_row(g, p->actor.allowed))
+                               : constant_f32(g, (float)most, NULL));
 }
 
 /* Returns the loss of log alpha. */
@@ -184,8 +185,8 @@ static void make(struct algo *a)
 }
 
 static const struct actor_critic_kind kinds[] = {
-    [ISAC] = {1, 1, WEIGH_SHARES, "row_weight", make},
-    [MASAC] = {0, 1, WEIGH_SHARES, "row_weight", make}};
+    [ISAC] = {1, 1, WEIGH_SHARES, "row_weight", make_lives, make},
+    [MASAC] = {0, 1, WEIGH_SHARES, "row_weight", make_lives, make}};
 
 static int build(struct algo *a, const struct algo_args *args, struct err *err)
 {
