@@ -38,7 +38,7 @@ void dense_whole(const struct dense *d)
 static void check_rows(const float *x, int64_t rows, int64_t width, int64_t ld)
 {
     for (int64_t i = 0; x != NULL && i < rows; i++) {
-        void *row = (void *)(x + i * ld);
+        void *row = (void *)(uintptr_t)(x + i * ld);
         const volatile char *bad =
             __asan_region_is_poisoned(row, (size_t)width * sizeof *x);
 
