@@ -171,69 +171,61 @@ static int take_set(const msgpack_object *params, const char *name, char **ret,
     return 0;
 }
 
-static void answer_set(struct rpc_reply *reply, const struct training_set_result *r)
+static void on_set(void *ctx, const struct training_set_result *r, const struct err *why)
 {
-    struct msg_out *o = rpc_reply_begin(reply);
+    struct msg_out *o;
 
+    if (why != NULL) {
+        rpc_reply_fail(ctx, why);
+        return;
+    }
+    o = rpc_reply_begin(ctx);
     msg_map(o, 3);
     msg_put_u64(o, "at", r->at);
     msg_put_str(o, "changes", r->changes);
     msg_put_str(o, "waits", r->waits);
-    rpc_reply_end(reply);
+    rpc_reply_end(ctx);
 }
 
-static int do_cancel(const struct control_run *run, const msgpack_object *params,
-                     struct rpc_reply *reply, struct err *err)
+static void on_cancelled(void *ctx, const struct training_set_result *r,
+                         const struct err *why)
 {
-    const struct run_pending *cancelled;
-    char *keys[MAX_SET];
-    size_t n = 0, n_cancelled;
-    int rc = take_set(params, "cancel", keys, &n, err);
+    struct msg_out *o;
 
-    if (rc == 0)
-        rc = training_cancel(run->training, (const char *const *)keys, n, &cancelled,
-                             &n_cancelled, err);
-    if (rc == 0) {
-        struct msg_out *o = rpc_reply_begin(reply);
-
-        msg_map(o, 1);
-        msg_key(o, "cancelled");
-        run_status_pack_pending(o, cancelled, n_cancelled);
-        rpc_reply_end(reply);
+    if (why != NULL) {
+        rpc_reply_fail(ctx, why);
+        return;
     }
-    for (size_t i = 0; i < n; i++)
-        free(keys[i]);
-    return rc;
+    o = rpc_reply_begin(ctx);
+    msg_map(o, 1);
+    msg_key(o, "cancelled");
+    run_status_pack_pending(o, r->cancelled, r->n_cancelled);
+    rpc_reply_end(ctx);
 }
 
 static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *reply,
                   struct err *err)
 {
     const struct control_run *run = ctx;
-    struct training_set_result result = {0};
-    char *set[MAX_SET];
+    const int cancels = msg_get(params, "cancel") != NULL;
+    char *words[MAX_SET];
     size_t n = 0;
     uint64_t at = TRAINING_SOON;
     int rc;
 
-    if (msg_get(params, "cancel") == NULL)
-        rc = msg_require(params, "changes", err);
-    else if (msg_get(params, "changes") != NULL)
-        rc = err_set(err, ERR_PROTOCOL, "changes and cancel are both given");
-    else
-        return do_cancel(run, params, reply, err);
-    if (rc < 0)
+    if (cancels && msg_get(params, "changes") != NULL)
+        return err_set(err, ERR_PROTOCOL, "changes and cancel are both given");
+    if (!cancels && (rc = msg_require(params, "changes", err)) < 0)
         return rc;
-    rc = take_set(params, "changes", set, &n, err);
+    rc = take_set(params, cancels ? "cancel" : "changes", words, &n, err);
     (void)msg_get_u64(params, "at", TRAINING_SOON, &at, NULL);
-    if (rc == 0)
-        rc = training_set(run->training, (const char *const *)set, n, at, &result, err);
-    if (rc == 0) {
-        answer_set(reply, &result);
-        training_set_result_done(&result);
-    }
+    if (rc == 0 && cancels)
+        training_cancel(run->training, (const char *const *)words, n, on_cancelled,
+                        reply);
+    else if (rc == 0)
+        training_set(run->training, (const char *const *)words, n, at, on_set, reply);
     for (size_t i = 0; i < n; i++)
-        free(set[i]);
+        free(words[i]);
     return rc;
 }
 

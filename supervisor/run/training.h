@@ -202,32 +202,37 @@ int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
 
 #define TRAINING_SOON UINT64_MAX
 
-struct training_set_result {
-    uint64_t at; /* joint step of the first round with the new values */
+struct training_set_result { /* borrowed for the call */
+    uint64_t at;             /* joint step of the first round with the new values */
     /* Assignments "KEY=VALUE,...", "" for none: those that take effect at that step, and
-     * those that wait for a respawn of their agent. free() both. */
+     * those that wait for a respawn of their agent. */
     char *changes, *waits;
+    const struct run_pending *cancelled; /* [n_cancelled], of training_cancel */
+    size_t n_cancelled;
 };
+/* why NULL: the request was fulfilled; otherwise it has changed nothing. May be called from
+ * within the requesting function. */
+typedef void (*training_set_fn)(void *ctx, const struct training_set_result *result,
+                                const struct err *why);
 
 /* Changes the configuration: applies the assignments "KEY=VALUE" to the configuration with
  * all pending changes, checks the result as at the start of a run, records it in the
  * journal (fsynced), and puts it in force before the first round at or after step `at`
- * (TRAINING_SOON: the next round). ERR_CONFIG: the change is refused, for example a length
- * that the run has exceeded already; nothing has changed. ERR_STATE: the run is ending, or
- * its resume is not committed yet. */
-int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
-                 struct training_set_result *ret, struct err *err);
-void training_set_result_done(struct training_set_result *r);
+ * (TRAINING_SOON: the next round). While processes try what agents would get with a respawn
+ * (trial.h), the run goes on, and later requests wait. ERR_CONFIG: the change is refused, for
+ * example a length that the run has exceeded already. ERR_STATE: the run is ending, or its
+ * resume is not committed yet. */
+void training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
+                  training_set_fn fn, void *ctx);
 /* Cancels pending changes: those of the n keys given, or all of them if n is 0.
  * "defaults.KEY" also means the changes of agents that wait for a respawn because of it.
- * Updates config.yaml and the journal. *ret: the cancelled changes, valid until the next
- * call; none if n is 0 and nothing was pending. ERR_CONFIG: nothing is pending for a key,
- * or the change is being applied; nothing was cancelled then. */
-int training_cancel(struct training *t, const char *const *keys, size_t n,
-                    const struct run_pending **ret, size_t *ret_n, struct err *err);
+ * Updates config.yaml and the journal. None is cancelled if n is 0 and nothing was pending.
+ * ERR_CONFIG: nothing is pending for a key, or the change is being applied. */
+void training_cancel(struct training *t, const char *const *keys, size_t n,
+                     training_set_fn fn, void *ctx);
 /* As training_set, with the differences between config.yaml, which a user has edited, and
  * the configuration with all pending changes. */
-int training_reread(struct training *t, struct training_set_result *ret, struct err *err);
+void training_reread(struct training *t, training_set_fn fn, void *ctx);
 
 /* Runs to the end. Returns 0, or the error that ended the run; *ret is filled either
  * way. */

@@ -14,6 +14,7 @@
 #include "supervisor/run/renders.h"
 #include "supervisor/run/restore.h"
 #include "supervisor/run/training.h"
+#include "supervisor/run/trial.h"
 #include "supervisor/save/graphs.h"
 #include "supervisor/save/run_saver.h"
 #include "supervisor/store/store.h"
@@ -124,12 +125,15 @@ struct training {
     char *not_portable; /* why only this kind of machine gives these bytes; NULL: every
                          * machine with the same numerics version does */
 
-    /* Requests (training_steer.c, training_trace.c). */
+    /* Requests (training_steer.c, training_set.c,
+     * training_trace.c). */
     struct training_wait *waits;
-    int wants_checkpoint;         /* a requested checkpoint has not begun */
-    int lost_agent;               /* one was given up since the last tick */
-    uint64_t checkpoint_next_ms;  /* the next requested one may begin at this time */
-    struct training_trace *trace; /* NULL: nothing is recorded */
+    struct change_request *changes; /* in the order in which they came */
+    struct live_trial *trial;       /* of the first one; NULL: no process tries it */
+    int wants_checkpoint;           /* a requested checkpoint has not begun */
+    int lost_agent;                 /* one was given up since the last tick */
+    uint64_t checkpoint_next_ms;    /* the next requested one may begin at this time */
+    struct training_trace *trace;   /* NULL: nothing is recorded */
 
     /* For status and events (training_status.c, training_processes.c). */
     int sent_under_way; /* RUN_EVENT_UNDER_WAY was sent */
@@ -247,6 +251,11 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy);
 void training_on_evaluation_step(void *ctx, const struct vec_env *env,
                                  const struct env_step *step);
+
+/* ---- training_set.c: requests to change the configuration ---- */
+
+/* When the run ends: answers those that wait. */
+void training_refuse_changes(struct training *t);
 
 /* ---- training_change.c: configurations, and the changes that take effect ---- */
 

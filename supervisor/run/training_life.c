@@ -95,6 +95,7 @@ static void do_refresh(struct training *t, const struct err *why)
 
 static void end_processes(struct training *t, uint64_t deadline_ms)
 {
+    training_refuse_changes(t);
     if (t->rollout != NULL)
         rollout_abort(t->rollout);
     if (t->cluster != NULL)

@@ -13,49 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- checks ---- */
+enum request_kind { REQUEST_SET, REQUEST_REREAD, REQUEST_CANCEL };
 
-struct tried {
-    struct training *t;
-    const struct run_config *wanted;
-    size_t agent;    /* the one that is being tried */
-    uint8_t *agents; /* 1 for each agent whose process would be replaced */
+/* A request to change the configuration, or to cancel changes. They are served in order, one at
+ * a time: while processes try what the first one would make of their agents' configurations,
+ * the run goes on and the others wait. */
+struct change_request {
+    enum request_kind kind;
+    char **words; /* [n], owned: "KEY=VALUE" of SET, "KEY" of CANCEL */
+    size_t n;
+    uint64_t at; /* of SET */
+    training_set_fn fn;
+    void *ctx;
+    struct run_config tried; /* what is being tried; or all-zero */
+    uint8_t *agents;         /* [n_agents] of `tried`: 1 where a process has to try it */
+    size_t agent;            /* the one that is being tried */
+    struct agent_spec spec;  /* of its process */
+    int is_accepted;         /* all of them have accepted it */
+    struct change_request *next;
 };
 
-static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    const struct tried *x = ctx;
-
-    (void)agent; /* 0: a trial's table has one process */
-    rollout_pack_configure(x->wanted, vec_env_spec(x->t->env), x->agent, restored,
-                           policies_of(x->t->args->policies, x->agent), o);
-}
-
-/* Tries the configurations that respawned agents will get, so that wrong ones are refused
- * now. */
-static int try_processes(struct training *t, const struct run_config *wanted,
-                         struct err *err)
-{
-    struct tried x = {t, wanted, 0, xcalloc(wanted->n_agents, 1)};
-    struct config_diff d;
-    int rc = 0;
-
-    run_config_diff(&d, &t->wanted, wanted, 0);
-    for (size_t i = 0; i < d.n && t->rollout != NULL; i++)
-        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < wanted->n_agents)
-            x.agents[d.list[i].agent] = 1;
-    config_diff_done(&d);
-    for (; x.agent < wanted->n_agents && rc == 0; x.agent++) {
-        struct agent_spec spec = t->specs.spec[x.agent];
-
-        spec.pack_configure = pack_tried;
-        if (x.agents[x.agent])
-            rc = trial_configure(t->agent_fd, &spec, &x,
-                                 agent_table_description(t->agents, x.agent), err);
-    }
-    free(x.agents);
-    return rc;
-}
+/* ---- checks ---- */
 
 /* A process of the group that is started with another setting would no longer fit the
  * others. */
@@ -219,54 +197,17 @@ static int check_can_change(const struct training *t, struct err *err)
                    life_state_is_ending(t->state) ? "ending" : "starting: try again");
 }
 
-/* Checks what takes processes or the environment. is: t->wanted with the assignments. */
+/* Checks the proposal without processes. is: t->wanted with the assignments. */
 static int check_proposal(struct training *t, const struct run_config *is,
                           const struct proposal *p, struct err *err)
 {
     int rc;
 
     if ((rc = check_sharing(t, is, err)) < 0 || (rc = check_render(t, is, err)) < 0 ||
-        (rc = training_check_plan(t, &p->plan, err)) < 0 ||
-        (rc = check_waiting(t, p, err)) < 0 || (rc = check_memory(t, is, err)) < 0)
+        (rc = training_check_plan(t, &p->plan, err)) < 0)
         return rc;
-    return try_processes(t, &p->wanted, err);
-}
-
-/* Accepts the proposal, if rc is 0 and it can be. Takes both, also on failure. */
-static int accept_proposal(struct training *t, int rc, struct proposal *p,
-                           struct run_config *is, struct training_set_result *ret,
-                           struct err *err)
-{
-    struct atomic_file *file = NULL;
-
-    ret->at = p->at;
-    ret->changes = config_settings_text(&p->changes);
-    if (rc == 0)
-        rc = check_proposal(t, is, p, err);
-    if (rc == 0)
-        rc = write_journal(t, p, &file, err);
-    if (rc < 0)
-        training_set_result_done(ret);
-    else if (p->changes.n > 0 || p->waits.n > 0)
-        commit(t, p, file);
-    atomic_file_free(file);
-    proposal_done(p);
-    run_config_done(is);
-    return rc;
-}
-
-int training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
-                 struct training_set_result *ret, struct err *err)
-{
-    const struct live_config live = training_live(t);
-    struct proposal p = {0};
-    struct run_config is = {0};
-    int rc = check_can_change(t, err);
-
-    *ret = (struct training_set_result){0};
-    if (rc == 0)
-        rc = proposal_set(&p, &live, set, n, at, &is, &ret->waits, err);
-    return accept_proposal(t, rc, &p, &is, ret, err);
+    rc = check_waiting(t, p, err);
+    return rc < 0 ? rc : check_memory(t, is, err);
 }
 
 static int same_text(const char *a, const char *b)
@@ -298,33 +239,50 @@ static int env_names(void *ctx, const struct env_config *env, const char *const 
     return (int)c->n_agents;
 }
 
-int training_reread(struct training *t, struct training_set_result *ret, struct err *err)
+/* *ret: config.yaml as a user has edited it; run_config_done, also on failure. */
+static int read_edited(struct training *t, struct run_config *ret, struct err *err)
 {
     const struct config_options options = {.env_names = env_names, .env_ctx = t};
-    const struct config_settings none = {0};
-    const struct live_config live = training_live(t);
-    struct proposal p = {0};
-    struct run_config is = {0};
-    int rc;
 
-    *ret = (struct training_set_result){0};
     if (t->config_is_old)
         return err_set(err, ERR_STATE,
                        "config.yaml could not be written, and lacks changes that were "
                        "accepted; the next checkpoint tries again");
-    rc = run_config_read(&is, run_dir_file(t->args->dir, "config.yaml"), &options, err);
-    if (rc == 0)
-        rc = check_can_change(t, err);
-    if (rc == 0)
-        rc = proposal_make(&p, &live, &is, &none, TRAINING_SOON, &ret->waits, err);
-    return accept_proposal(t, rc, &p, &is, ret, err);
+    return run_config_read(ret, run_dir_file(t->args->dir, "config.yaml"), &options, err);
 }
 
-void training_set_result_done(struct training_set_result *r)
+/* Proposes what the request, SET or REREAD, asks for. *ret_waits: free(). */
+static int propose_change(struct training *t, const struct change_request *r,
+                          struct proposal *p, char **ret_waits, struct err *err)
 {
-    free(r->changes);
-    free(r->waits);
-    *r = (struct training_set_result){0};
+    const struct live_config live = training_live(t);
+    const struct config_settings none = {0};
+    struct run_config is = {0};
+    int rc;
+
+    if (r->kind == REQUEST_SET) {
+        rc = proposal_set(p, &live, (const char *const *)r->words, r->n, r->at, &is,
+                          ret_waits, err);
+    } else {
+        rc = read_edited(t, &is, err);
+        if (rc == 0)
+            rc = proposal_make(p, &live, &is, &none, TRAINING_SOON, ret_waits, err);
+    }
+    if (rc == 0)
+        rc = check_proposal(t, &is, p, err);
+    run_config_done(&is);
+    return rc;
+}
+
+static int accept_change(struct training *t, struct proposal *p, struct err *err)
+{
+    struct atomic_file *file = NULL;
+    const int rc = write_journal(t, p, &file, err);
+
+    if (rc == 0 && (p->changes.n > 0 || p->waits.n > 0))
+        commit(t, p, file);
+    atomic_file_free(file);
+    return rc;
 }
 
 /* ---- cancelling ---- */
@@ -393,28 +351,200 @@ static int accept_cancel(struct training *t, struct proposal *p, struct err *err
     return rc;
 }
 
-int training_cancel(struct training *t, const char *const *keys, size_t n,
-                    const struct run_pending **ret, size_t *ret_n, struct err *err)
+/* Proposes to cancel what the request names, and lists it in t->cancelled. */
+static int propose_cancel(struct training *t, const struct change_request *r,
+                          struct proposal *p, struct err *err)
 {
     const struct live_config live = training_live(t);
-    uint8_t *found = xcalloc(n + 1, 1);
-    struct proposal p = {0};
-    int rc = check_can_change(t, err);
+    const char *const *keys = (const char *const *)r->words;
+    uint8_t *found = xcalloc(r->n + 1, 1);
+    int rc;
 
     training_pending_done(&t->cancelled);
+    rc = proposal_cancel(p, &live, keys, r->n, found, add_cancelled, t, err);
     if (rc == 0)
-        rc = proposal_cancel(&p, &live, keys, n, found, add_cancelled, t, err);
-    if (rc == 0)
-        rc = check_found(t, keys, n, found, err);
-    if (rc == 0)
-        rc = training_check_plan(t, &p.plan, err);
-    if (rc == 0)
-        rc = try_processes(t, &p.wanted, err);
-    if (rc == 0 && t->cancelled.n > 0)
-        rc = accept_cancel(t, &p, err);
-    *ret = t->cancelled.list;
-    *ret_n = t->cancelled.n;
-    proposal_done(&p);
+        rc = check_found(t, keys, r->n, found, err);
     free(found);
-    return rc;
+    return rc < 0 ? rc : training_check_plan(t, &p->plan, err);
+}
+
+/* ---- requests ---- */
+
+static void free_request(struct change_request *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        free(r->words[i]);
+    free(r->words);
+    free(r->agents);
+    run_config_done(&r->tried);
+    free(r);
+}
+
+static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct training *t = ctx;
+    const struct change_request *r = t->changes;
+
+    (void)agent; /* 0: a trial has one process */
+    rollout_pack_configure(&r->tried, vec_env_spec(t->env), r->agent, restored,
+                           policies_of(t->args->policies, r->agent), o);
+}
+
+static void on_tried(void *ctx, const struct err *why);
+
+/* Marks the agents that a respawn would give another configuration, one of each group that
+ * differs only in its names. */
+static void mark_agents(const struct training *t, struct change_request *r)
+{
+    struct config_diff d;
+
+    r->agents = xcalloc(r->tried.n_agents, 1);
+    run_config_diff(&d, &t->wanted, &r->tried, 0);
+    for (size_t i = 0; i < d.n; i++)
+        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < r->tried.n_agents)
+            r->agents[d.list[i].agent] = 1;
+    config_diff_done(&d);
+    for (size_t i = r->tried.n_agents; i-- > 1;)
+        if (r->agents[i] && r->agents[i - 1] &&
+            trial_is_like_last(&r->tried, vec_env_spec(t->env), i) &&
+            trial_is_like_last(t->config, vec_env_spec(t->env), i))
+            r->agents[i] = 0;
+}
+
+/* Lets the next process try the configuration that its agent would get with a respawn, so that
+ * a wrong one is refused now. Returns 1: it has begun; 0: there is none; or the error. */
+static int try_next(struct training *t, struct change_request *r, struct err *err)
+{
+    struct live_trial_args args = {.loop = &t->loop,
+                                   .agent_exe_fd = t->agent_fd,
+                                   .spec = &r->spec,
+                                   .fn = on_tried,
+                                   .ctx = t};
+    int rc;
+
+    while (r->agent < r->tried.n_agents && !r->agents[r->agent])
+        r->agent++;
+    if (r->agent == r->tried.n_agents)
+        return 0;
+    r->spec = t->specs.spec[r->agent];
+    r->spec.pack_configure = pack_tried;
+    args.now = agent_table_description(t->agents, r->agent);
+    rc = trial_begin(&t->trial, &args, err);
+    return rc < 0 ? rc : 1;
+}
+
+static void answer(struct training *t, const struct training_set_result *result,
+                   const struct err *why)
+{
+    struct change_request *r = t->changes;
+
+    t->changes = r->next;
+    r->fn(r->ctx, result, why);
+    free_request(r);
+}
+
+/* Proposes what the first request asks for. Processes try it first, if there are any for it;
+ * then it is proposed once more, as the run has gone on meanwhile, and accepted. */
+static void serve(struct training *t)
+{
+    struct change_request *r = t->changes;
+    struct training_set_result result = {0};
+    struct proposal p = {0};
+    struct err why = {0};
+    int rc = check_can_change(t, &why);
+
+    if (rc == 0)
+        rc = r->kind == REQUEST_CANCEL ? propose_cancel(t, r, &p, &why)
+                                       : propose_change(t, r, &p, &result.waits, &why);
+    if (rc == 0 && !r->is_accepted && t->rollout != NULL) {
+        run_config_copy(&r->tried, &p.wanted);
+        mark_agents(t, r);
+        rc = try_next(t, r, &why);
+    }
+    if (rc == 0) {
+        result.at = p.at;
+        result.changes = config_settings_text(&p.changes);
+        rc = r->kind != REQUEST_CANCEL ? accept_change(t, &p, &why)
+             : t->cancelled.n > 0      ? accept_cancel(t, &p, &why)
+                                       : 0;
+        result.cancelled = t->cancelled.list;
+        result.n_cancelled = r->kind == REQUEST_CANCEL ? t->cancelled.n : 0;
+    }
+    proposal_done(&p);
+    if (rc <= 0)
+        answer(t, &result, rc < 0 ? &why : NULL);
+    free(result.changes);
+    free(result.waits);
+}
+
+static void serve_all(struct training *t)
+{
+    while (t->changes != NULL && t->trial == NULL)
+        serve(t);
+}
+
+static void on_tried(void *ctx, const struct err *why)
+{
+    struct training *t = ctx;
+    struct change_request *r = t->changes;
+    struct err err = {0};
+    int rc = why != NULL ? err_pass(&err, why) : 0;
+
+    t->trial = NULL;
+    r->agent++;
+    if (rc == 0)
+        rc = try_next(t, r, &err);
+    r->is_accepted = rc == 0;
+    if (rc < 0)
+        answer(t, NULL, &err);
+    serve_all(t);
+}
+
+static void request(struct training *t, enum request_kind kind, const char *const *words,
+                    size_t n, uint64_t at, training_set_fn fn, void *ctx)
+{
+    struct change_request *r = xcalloc(1, sizeof(*r)), **end = &t->changes;
+    const int is_first = t->changes == NULL;
+
+    r->kind = kind;
+    r->words = xcalloc(n, sizeof(*r->words));
+    for (; r->n < n; r->n++)
+        r->words[r->n] = xstrdup(words[r->n]);
+    r->at = at;
+    r->fn = fn;
+    r->ctx = ctx;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = r;
+    if (is_first)
+        serve_all(t);
+}
+
+void training_set(struct training *t, const char *const *set, size_t n, uint64_t at,
+                  training_set_fn fn, void *ctx)
+{
+    request(t, REQUEST_SET, set, n, at, fn, ctx);
+}
+
+void training_cancel(struct training *t, const char *const *keys, size_t n,
+                     training_set_fn fn, void *ctx)
+{
+    request(t, REQUEST_CANCEL, keys, n, 0, fn, ctx);
+}
+
+void training_reread(struct training *t, training_set_fn fn, void *ctx)
+{
+    request(t, REQUEST_REREAD, NULL, 0, 0, fn, ctx);
+}
+
+void training_refuse_changes(struct training *t)
+{
+    struct err why = {0};
+
+    if (t->trial != NULL)
+        trial_abandon(t->trial);
+    t->trial = NULL;
+    (void)err_set(&why, ERR_STATE, "the run is ending");
+    while (t->changes != NULL)
+        answer(t, NULL, &why);
 }

@@ -19,20 +19,19 @@
 
 /* ---- signals ---- */
 
-static void reread(struct training *t)
+static void on_reread(void *ctx, const struct training_set_result *result,
+                      const struct err *why)
 {
-    struct training_set_result result;
-    struct err err = {0};
+    struct training *t = ctx;
 
-    if (training_reread(t, &result, &err) < 0) {
-        training_event(t, REFUSED, .error = err.msg);
-        training_log_error(t, "config.yaml is not applied: %s", err.msg);
-    } else if (*result.waits != '\0') {
-        training_log(t, "pending until a respawn of its agent: %s", result.waits);
-    } else if (*result.changes == '\0') {
+    if (why != NULL) {
+        training_event(t, REFUSED, .error = why->msg);
+        training_log_error(t, "config.yaml is not applied: %s", why->msg);
+    } else if (*result->waits != '\0') {
+        training_log(t, "pending until a respawn of its agent: %s", result->waits);
+    } else if (*result->changes == '\0') {
         training_log(t, "config.yaml has not changed");
     }
-    training_set_result_done(&result);
 }
 
 /* A run that has failed stays failed, even if a signal cuts its end short. */
@@ -53,7 +52,7 @@ static void take_signal(struct training *t, int signum, pid_t sender)
     const int has_terminal = t->args->keeper != NULL && t->args->keeper->has_terminal;
 
     if (signum == SIGHUP && !has_terminal) { /* config.yaml was edited */
-        reread(t);
+        training_reread(t, on_reread, t);
         return;
     }
     /* An interactive shell sends SIGHUP to its jobs, and the kernel does when that shell ends:

@@ -3,6 +3,7 @@
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
 #include "common/config/yaml_tree.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/env/env.h"
@@ -17,20 +18,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Starts one process. Of the agent's limits, only a response deadline applies. */
-static int open_trial(struct ask **ret, int agent_exe_fd, const struct agent_spec *tried,
-                      void *ctx, struct err *err)
+/* Of an agent's limits, only a response deadline applies. */
+static struct agent_spec trial_spec(const char *name, const char *role,
+                                    void (*pack_configure)(void *ctx, size_t agent,
+                                                           int restored,
+                                                           struct msg_out *o))
 {
     static const struct agent_limits limits = {.respond_within_s = TRIAL_WITHIN_S};
-    const struct agent_spec spec = {.name = tried->name,
-                                    .role = tried->role,
-                                    .pack_configure = tried->pack_configure,
-                                    .limits = &limits,
-                                    .is_trial = 1};
-    const struct ask_args args = {
-        .agent_exe_fd = agent_exe_fd, .specs = &spec, .n = 1, .ctx = ctx};
 
-    return ask_open(ret, &args, err);
+    return (struct agent_spec){.name = name,
+                               .role = role,
+                               .pack_configure = pack_configure,
+                               .limits = &limits,
+                               .is_trial = 1};
 }
 
 /* The agent's error: ERR_CONFIG with the key of its configuration, if it named one, and the
@@ -43,25 +43,127 @@ static int refuse(const struct err *failure, struct err *err)
                       err_cause(failure));
 }
 
-int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
-                    const struct msg *now, struct err *err)
-{
-    struct ask *ask;
-    struct err why;
-    int rc = open_trial(&ask, agent_exe_fd, spec, ctx, &why);
+/* ---- an agent of a live run ---- */
 
-    if (rc < 0 && !ask_process_failed(ask)) {
-        (void)err_pass(err, &why);
-    } else if (rc < 0) {
-        rc = why.from_peer ? refuse(&why, err) : err_set(err, ERR_CONFIG, "%s", why.msg);
-        (void)err_wrap(err, "%s", spec->name);
-        (void)err_note(err, ERR_AT(.agent = spec->name));
-    } else if (!msgpack_object_equal(*ask_answer(ask, 0), now->body)) {
-        rc = err_set(err, ERR_CONFIG, "%s would have different variables or stages",
-                     spec->name);
-    }
-    ask_close(ask);
+enum { MAX_TRIES = 3 };
+
+struct live_trial {
+    struct live_trial_args args;
+    struct agent_table *table;
+    uv_timer_t last; /* never started: closed when the table has stopped */
+    int n_tries;
+    struct err failure; /* code 0: none */
+    int was_killed;     /* by a signal that we did not send */
+};
+
+static int start_table(struct live_trial *x, struct err *err);
+
+/* With nothing of the table on the stack: frees it, and tries again or tells the caller. */
+static void on_last_closed(uv_handle_t *h)
+{
+    struct live_trial *x = h->data;
+    struct err *why = &x->failure;
+
+    agent_table_free(x->table);
+    x->table = NULL;
+    if (x->args.fn != NULL && why->code < 0 && x->was_killed && x->n_tries < MAX_TRIES &&
+        start_table(x, why) == 0)
+        return;
+    if (x->args.fn != NULL)
+        x->args.fn(x->args.ctx, why->code < 0 ? why : NULL);
+    free(x);
+}
+
+static void on_trial_stopped(void *ctx)
+{
+    uv_close((uv_handle_t *)&((struct live_trial *)ctx)->last, on_last_closed);
+}
+
+static void on_trial_event(void *ctx, const struct agent_event *e)
+{
+    struct live_trial *x = ctx;
+
+    if (e->kind == AGENT_EVENT_EXIT && x->failure.code == 0)
+        x->was_killed = e->signal != 0 && e->text == NULL;
+}
+
+static void on_trial_failed(void *ctx, size_t agent, const struct err *report)
+{
+    struct live_trial *x = ctx;
+    const char *name = x->args.spec->name;
+
+    (void)agent; /* the only one */
+    if (report->from_peer)
+        (void)refuse(report, &x->failure);
+    else
+        (void)err_set(&x->failure, ERR_CONFIG, "%s", report->msg);
+    (void)err_wrap(&x->failure, "%s", name);
+    (void)err_note(&x->failure, ERR_AT(.agent = name));
+    agent_table_stop(x->table, 0);
+}
+
+static void on_trial_ready(void *ctx)
+{
+    struct live_trial *x = ctx;
+
+    if (!msgpack_object_equal(agent_table_description(x->table, 0)->body,
+                              x->args.now->body))
+        (void)err_set(&x->failure, ERR_CONFIG,
+                      "%s would have different variables or stages", x->args.spec->name);
+    agent_table_stop(x->table, ASK_END_WITHIN_MS);
+}
+
+static void pack_trial(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct live_trial *x = ctx;
+
+    x->args.spec->pack_configure(x->args.ctx, agent, restored, o);
+}
+
+static int start_table(struct live_trial *x, struct err *err)
+{
+    const struct agent_spec spec =
+        trial_spec(x->args.spec->name, x->args.spec->role, pack_trial);
+    const struct agent_callbacks cb = {.on_event = on_trial_event,
+                                       .on_ready = on_trial_ready,
+                                       .on_failed = on_trial_failed,
+                                       .on_stopped = on_trial_stopped,
+                                       .ctx = x};
+    int rc = agent_table_new(&x->table, x->args.loop, x->args.agent_exe_fd, -1, &spec, 1,
+                             &cb, err);
+
+    if (rc < 0)
+        return rc;
+    x->failure = (struct err){0};
+    x->was_killed = 0;
+    x->n_tries++;
+    CHECK(uv_timer_init(x->args.loop, &x->last) == 0);
+    x->last.data = x;
+    if (agent_table_start(x->table, &x->failure) < 0)
+        agent_table_stop(x->table, 0);
+    return 0;
+}
+
+int trial_begin(struct live_trial **ret, const struct live_trial_args *args,
+                struct err *err)
+{
+    struct live_trial *x = xcalloc(1, sizeof(*x));
+    int rc;
+
+    x->args = *args;
+    rc = start_table(x, err);
+    if (rc < 0)
+        free(x);
+    else
+        *ret = x;
     return rc;
+}
+
+void trial_abandon(struct live_trial *x)
+{
+    x->args.fn = NULL;
+    if (x->table != NULL)
+        agent_table_stop(x->table, 0);
 }
 
 /* ---- the agents of a new run ---- */
@@ -107,16 +209,13 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
     rollout_pack_configure(x->config, x->spec, x->agent, restored, x->policy, o);
 }
 
-/* 1 if the agent differs from the one before it only in its name. */
-static int is_like_last(const struct tried *x)
+int trial_is_like_last(const struct run_config *c, const struct env_spec *spec, size_t i)
 {
-    const struct env_agent *own = &x->spec->agents[x->agent], *last = own - 1;
+    const struct env_agent *own = &spec->agents[i], *last = own - 1;
 
-    if (x->agent == 0 || strcmp(own->team, last->team) != 0 ||
-        !env_sees_alike(own, last) || !env_acts_alike(own, last))
-        return 0;
-    return agent_config_is_same(&x->config->agents[x->agent],
-                                &x->config->agents[x->agent - 1]);
+    return strcmp(own->team, last->team) == 0 && env_sees_alike(own, last) &&
+           env_acts_alike(own, last) &&
+           agent_config_is_same(&c->agents[i], &c->agents[i - 1]);
 }
 
 static void note_answer(struct tried *x, const msgpack_object *answer)
@@ -132,11 +231,12 @@ static void note_answer(struct tried *x, const msgpack_object *answer)
  * an error, because it would happen again. */
 static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
 {
-    const struct agent_spec spec = {
-        .name = "trial", .role = "learner", .pack_configure = pack_tried};
+    const struct agent_spec spec = trial_spec("trial", "learner", pack_tried);
+    const struct ask_args args = {
+        .agent_exe_fd = agent_exe_fd, .specs = &spec, .n = 1, .ctx = x};
     struct ask *ask;
     struct err why;
-    int rc = open_trial(&ask, agent_exe_fd, &spec, x, &why);
+    int rc = ask_open(&ask, &args, &why);
 
     if (rc < 0 && why.from_peer)
         rc = refuse(&why, err);
@@ -176,7 +276,7 @@ static int try_each(struct tried *x, size_t *ret_agent, struct err *err)
             d->proposes = 1;
         } else if (x->no_start && x->config->agents[x->agent].command != NULL) {
             x->is_complete = 0;
-        } else if (is_like_last(x)) {
+        } else if (x->agent > 0 && trial_is_like_last(x->config, x->spec, x->agent)) {
             *d = d[-1];
             x->block_bytes[x->agent] = x->block_bytes[x->agent - 1];
             if (x->variables != NULL)

@@ -1,7 +1,8 @@
 /* trial.h - starts a process to check that an agent accepts its configuration.
  *
  * The process responds to `configure` and is then ended. That takes some milliseconds, or
- * TRIAL_WITHIN_S if it does not respond. The caller's loop does not run meanwhile (ask.h).
+ * TRIAL_WITHIN_S if it does not respond. For a new run, the caller waits meanwhile (ask.h); a
+ * live run goes on (trial_begin).
  */
 #ifndef SUPERVISOR_RUN_TRIAL_H
 #define SUPERVISOR_RUN_TRIAL_H
@@ -16,11 +17,30 @@
 
 #define TRIAL_WITHIN_S 10.0
 
-/* spec: only name, role and pack_configure are used; ctx goes to pack_configure. now: the
- * live agent's response to `configure`; the trial's must be equal. ERR_CONFIG names the
- * agent and quotes the process's error message, if it sent one. */
-int trial_configure(int agent_exe_fd, const struct agent_spec *spec, void *ctx,
-                    const struct msg *now, struct err *err);
+/* A process that tries a changed configuration of a live agent; opaque. */
+struct live_trial;
+
+struct live_trial_args { /* borrowed until fn is called, except the struct itself */
+    uv_loop_t *loop;
+    int agent_exe_fd;
+    const struct agent_spec *spec; /* only name, role and pack_configure are used */
+    const struct msg
+        *now; /* the live agent's response to `configure`: the trial's must be equal */
+    /* Called once from the loop, when nothing of the process is left. why NULL: it accepts the
+     * configuration. ERR_CONFIG names the agent and quotes the process's error message, if it
+     * sent one. */
+    void (*fn)(void *ctx, const struct err *why);
+    void *ctx; /* for fn and pack_configure */
+};
+
+/* A process that a signal from outside ends is started anew, twice at most. */
+int trial_begin(struct live_trial **ret, const struct live_trial_args *args,
+                struct err *err);
+/* Ends the process at once, without a call of fn. The loop has to run until it is gone. */
+void trial_abandon(struct live_trial *x);
+
+/* Whether agents i and i - 1, i at least 1, differ only in their names. */
+int trial_is_like_last(const struct run_config *c, const struct env_spec *spec, size_t i);
 
 /* For trial_agents. */
 struct trial {

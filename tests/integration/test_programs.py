@@ -625,6 +625,39 @@ def test_settings_change_while_it_runs(w):
     assert "settings.step=0.75" in (w.run_dir("live") / "journal").read_text()
 
 
+def test_a_run_goes_on_while_a_change_is_tried(w):
+    go = w.path / "go"
+    p = w.start("run", program(w, steps=harness.FOREVER), "--name", "live", "--set",
+                f"defaults.environment={{GO: {go}}}")
+    harness.wait_until("steps", lambda: w.run_dir("live").exists()
+                       and w.status("live")["env_steps"] > 0)
+
+    supervisor = harness.supervisor_of(p.pid)
+
+    def is_tried():
+        return sum("plain_program.py" in line and state != "Z"
+                   for state, _, line in harness.children(supervisor).values()) == 4
+
+    slow = w.start("set", "live", "agents.agent_1.settings.pace=slow")
+    harness.wait_until("the process that tries it", is_tried)
+    later = w.start("set", "live", "agents.agent_1.settings.step=0.75")
+    steps = w.status("live")["env_steps"]
+    harness.wait_until("further rounds", lambda: w.status("live")["env_steps"] > steps + 8)
+    assert slow.poll() is None and later.poll() is None
+    go.touch()
+    assert slow.wait() == 0 and later.wait() == 0
+    changes = [line for line in (w.run_dir("live") / "journal").read_text().splitlines()
+               if " event=waits " in line or " event=set " in line]
+    assert len(changes) == 2 and "pace=slow" in changes[0] and "step=0.75" in changes[1], changes
+    w.brood("respawn", "live", "agent_1")
+    go.unlink()
+    slow = w.start("set", "live", "agents.agent_0.settings.pace=slow")
+    harness.wait_until("the process that tries it", is_tried)
+    w.brood("stop", "live")
+    p.wait()
+    assert slow.wait() != 0 and "the run is ending" in slow.log.read_text(), slow.wait()
+
+
 def test_programs_are_checked(w):
     """In any language: plain_program.py is on the protocol alone."""
     if importlib.util.find_spec("numpy") is None:

@@ -28,7 +28,9 @@ DESCRIPTION = {
         {"key": "step", "type": "schedule", "doc": "what a row adds", "default": "0.25", "min": 0.0,
          "max": 1.0, "change": "setting", "flags": []},
         {"key": "words", "type": "choice", "doc": "of no use", "default": "few",
-         "names": ["few", "many"], "flags": ["variables"]}]}
+         "names": ["few", "many"], "flags": ["variables"]},
+        {"key": "pace", "type": "choice", "doc": "slow: it begins when there is the file that GO names",
+         "default": "even", "names": ["even", "slow"], "change": "respawn", "flags": []}]}
 
 
 def tensor(dtype, shape, data):
@@ -41,6 +43,8 @@ class Agent:
         me = next(a for a in conf["agents"] if a["name"] == self.name)
         self.obs, self.width = me["obs"], me["action"]["width"]
         self.block = mmap.mmap(BLOCK, 4096)
+        if conf["config"]["settings"]["pace"] == "slow":
+            wait_for_go()
         step = conf["config"]["settings"]["step"]
         self.step = step if isinstance(step, float) else step[0]
         if not conf["restored"]:
@@ -117,6 +121,11 @@ def send(message):
     os.write(OUT, len(data).to_bytes(4, "little") + data)
 
 
+def wait_for_go():
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.01)
+
+
 def break_something():
     if "exit" in FAULTS:
         sys.exit("it has no time")
@@ -124,8 +133,8 @@ def break_something():
         raise ValueError("it does not want to")
     if "text" in FAULTS:
         os.write(OUT, b"hello")
-    while "waits" in FAULTS and not os.path.exists(os.environ["GO"]):
-        time.sleep(0.01)
+    if "waits" in FAULTS:
+        wait_for_go()
     if "write" in FAULTS:
         with open("/tmp/of_a_program", "w", encoding="ascii"):
             pass
