@@ -103,8 +103,8 @@ static const struct kit_plan joint_plan = {stages, 1, joint_updates, 2},
 
 /* ---- building ---- */
 
-static int check(const struct algo_args *args, const struct actor_critic_kind *kind,
-                 struct err *err)
+static int actor_critic_check(const struct algo_args *args,
+                              const struct actor_critic_kind *kind, struct err *err)
 {
     const struct agent_config *c = args->config;
     int rc = check_agent_id(args->settings, err);
@@ -154,7 +154,7 @@ static int init(struct actor_critic *p, const struct algo_args *args,
     int rc = actor_init(&p->actor, args, kind->is_soft, err);
 
     if (rc == 0)
-        rc = check(args, kind, err);
+        rc = actor_critic_check(args, kind, err);
     if (rc < 0)
         return rc;
     kit_init(&p->kit, args, plan, 0);
@@ -173,7 +173,7 @@ static int init(struct actor_critic *p, const struct algo_args *args,
 /* ---- the graph ---- */
 
 /* Placeholders and live settings. */
-static void begin(struct actor_critic *p)
+static void actor_critic_begin(struct actor_critic *p)
 {
     struct kit *k = &p->kit;
 
@@ -200,7 +200,7 @@ int actor_critic_build(struct actor_critic *p, const struct algo_args *args,
 
     if (rc < 0)
         return rc;
-    begin(p);
+    actor_critic_begin(p);
     kind->make((struct algo *)(void *)p);
     kit_share_steps(&p->kit);
     variable_scope_leave(p->kit.graph);

@@ -182,7 +182,7 @@ static void make_matrices(struct algo *a)
     a->probabilities = matrix_new(&k->matrices, width);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int coma_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
     const struct kit_plan *plan = args->share == NULL ? &alone_plan : &shared_plan;
@@ -236,4 +236,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops coma_ops = {ON_POLICY_OPS("coma", about, 0, build, coma_done)};
+const struct algo_ops coma_ops = {ON_POLICY_OPS("coma", about, 0, coma_build, coma_done)};

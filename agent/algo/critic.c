@@ -104,7 +104,7 @@ static void critic_done(struct algo *a)
     kit_done(&a->kit);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int critic_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct agent_config *c = args->config;
     struct obs_form none;
@@ -149,7 +149,7 @@ const struct algo_ops critic_ops = {
     .name = "critic",
     .about = &about,
     .size = sizeof(struct algo),
-    .build = build,
+    .build = critic_build,
     .done = critic_done,
     .lives = kit_lives,
     .init = kit_init_values,

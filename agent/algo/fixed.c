@@ -88,7 +88,7 @@ static const struct fixed_policy *const policies[] = {[FROZEN] = &frozen_policy,
                                                       [NOOP] = &noop_policy,
                                                       [RANDOM] = &random_policy};
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int fixed_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     a->policy = policies[args->ops->variant];
     a->self = &args->agents[args->self];
@@ -184,7 +184,7 @@ static const struct algo_about random_about = {
 #define FIXED_OPS(NAME, ABOUT, VARIANT)                                                  \
     {                                                                                    \
         .name = NAME, .about = &(ABOUT), .variant = (VARIANT),                           \
-        .size = sizeof(struct algo), .build = build, .done = fixed_done,                 \
+        .size = sizeof(struct algo), .build = fixed_build, .done = fixed_done,           \
         .stages = stages, .carry_width = carry_width, .reads = reads, .init = init,      \
         .act = act, .stage = propose,                                                    \
     }

@@ -257,8 +257,8 @@ static void add_gumbel(struct frozen *f, const struct space *self,
         f->scores[i] += i % width < scores ? f->noise[i] : 0;
 }
 
-static void choose(struct frozen *f, const struct space *self,
-                   const struct act_args *args, float *actions)
+static void frozen_choose(struct frozen *f, const struct space *self,
+                          const struct act_args *args, float *actions)
 {
     const size_t width = (size_t)self->width;
 
@@ -330,7 +330,7 @@ static int frozen_decide(void *policy, const struct space *self, struct session 
     if (f->gives == GIVES_NUMBERS)
         clip_to_box(ret->actions, args->n_copies, self);
     else
-        choose(f, self, args, ret->actions);
+        frozen_choose(f, self, args, ret->actions);
     return 0;
 }
 

@@ -129,7 +129,7 @@ static void happo_done(struct algo *a)
     on_policy_done(&a->on);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int happo_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const int rc = on_policy_init(&a->on, args, &plan, 1, 0, 1, err);
 
@@ -177,4 +177,5 @@ static const struct algo_about about = {
              .hybrid = 1},
     .settings = settings};
 
-const struct algo_ops happo_ops = {ON_POLICY_OPS("happo", about, 0, build, happo_done)};
+const struct algo_ops happo_ops = {
+    ON_POLICY_OPS("happo", about, 0, happo_build, happo_done)};

@@ -27,7 +27,7 @@ static void hosted_done(struct algo *a)
         metagraph_info_done(&a->info);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int hosted_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     struct err why;
     int r;
@@ -110,7 +110,7 @@ const struct algo_ops hosted_ops = {
     .name = "graph",
     .about = &about,
     .size = sizeof(struct algo),
-    .build = build,
+    .build = hosted_build,
     .done = hosted_done,
     .init = init,
 };

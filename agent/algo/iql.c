@@ -132,7 +132,7 @@ static void iql_done(struct algo *a)
     q_network_done(&a->q);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int iql_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const int whole = algorithm_rows(args->config) == ROWS_EPISODES;
     int rc;
@@ -177,4 +177,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops iql_ops = {Q_NETWORK_OPS("iql", about, build, iql_done)};
+const struct algo_ops iql_ops = {Q_NETWORK_OPS("iql", about, iql_build, iql_done)};

@@ -486,7 +486,7 @@ void batch_in_time(struct batch *b)
 }
 
 /* The first n of its rows. */
-static float *take(struct batch *b, struct matrix *m, int64_t n)
+static float *kit_take(struct batch *b, struct matrix *m, int64_t n)
 {
     struct gathering g = gathering_of(b);
     float *ret = NULL;
@@ -503,7 +503,7 @@ static float *take(struct batch *b, struct matrix *m, int64_t n)
 
 float *batch_take(struct batch *b, struct matrix *m)
 {
-    return take(b, m, b->n);
+    return kit_take(b, m, b->n);
 }
 
 float *batch_room(struct batch *b, struct matrix *m)
@@ -537,7 +537,7 @@ void batch_feed_part(struct batch *b, struct output x, struct matrix *m, int64_t
 
 void batch_feed_first(struct batch *b, struct output x, struct matrix *m, int64_t rows)
 {
-    const float *data = take(b, m, rows);
+    const float *data = kit_take(b, m, rows);
 
     if (data != NULL)
         feeds_add(&b->kit->feeds, x, data, rows, matrix_width(m));

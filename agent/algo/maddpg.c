@@ -87,7 +87,7 @@ static const struct actor_critic_kind kinds[] = {
     [DDPG] = {
         .is_alone = 1, .weighing = WEIGH_ROWS, .weight = "is_weight", .make = make}};
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int maddpg_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     return actor_critic_build(&a->ac, args, &kinds[args->ops->variant], err);
 }
@@ -126,5 +126,6 @@ static const struct algo_about ddpg_about = {
     .settings = settings};
 
 const struct algo_ops maddpg_ops = {
-    ACTOR_CRITIC_OPS("maddpg", maddpg_about, MADDPG, build)};
-const struct algo_ops ddpg_ops = {ACTOR_CRITIC_OPS("ddpg", ddpg_about, DDPG, build)};
+    ACTOR_CRITIC_OPS("maddpg", maddpg_about, MADDPG, maddpg_build)};
+const struct algo_ops ddpg_ops = {
+    ACTOR_CRITIC_OPS("ddpg", ddpg_about, DDPG, maddpg_build)};

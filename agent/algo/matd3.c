@@ -125,7 +125,7 @@ static const struct actor_critic_kind kind = {.weighing = WEIGH_MEAN,
                                               .make_lives = make_lives,
                                               .make = make};
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int matd3_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     return actor_critic_build(&a->ac, args, &kind, err);
 }
@@ -155,4 +155,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops matd3_ops = {ACTOR_CRITIC_OPS("matd3", about, 0, build)};
+const struct algo_ops matd3_ops = {ACTOR_CRITIC_OPS("matd3", about, 0, matd3_build)};

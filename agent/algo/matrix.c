@@ -77,7 +77,7 @@ int64_t matrix_width(const struct matrix *m)
     return m->width;
 }
 
-static void add(struct matrix *m, struct block block)
+static void matrix_add(struct matrix *m, struct block block)
 {
     block.first = m->width;
     m->blocks = xreallocarray(m->blocks, m->n + 1, sizeof(*m->blocks));
@@ -89,20 +89,20 @@ static void add(struct matrix *m, struct block block)
 
 void matrix_add_obs(struct matrix *m, enum when when, size_t agent)
 {
-    add(m, (struct block){.source = FROM_LOG,
-                          .turn = TURN_OBS,
-                          .agent = agent,
-                          .name = when == NOW ? "obs" : "next_obs",
-                          .width = m->all->agents[agent].obs});
+    matrix_add(m, (struct block){.source = FROM_LOG,
+                                 .turn = TURN_OBS,
+                                 .agent = agent,
+                                 .name = when == NOW ? "obs" : "next_obs",
+                                 .width = m->all->agents[agent].obs});
 }
 
 void matrix_add_actions_in(struct matrix *m, size_t agent, const char *column)
 {
-    add(m, (struct block){.source = FROM_LOG,
-                          .turn = TURN_ACTION,
-                          .agent = agent,
-                          .name = column,
-                          .width = m->all->agents[agent].width});
+    matrix_add(m, (struct block){.source = FROM_LOG,
+                                 .turn = TURN_ACTION,
+                                 .agent = agent,
+                                 .name = column,
+                                 .width = m->all->agents[agent].width});
 }
 
 void matrix_add_action(struct matrix *m, size_t agent)
@@ -131,8 +131,8 @@ void matrix_add_obs_through(struct matrix *m, size_t agent)
 
 void matrix_add_columns(struct matrix *m, size_t agent, const char *name, int64_t width)
 {
-    add(m,
-        (struct block){.source = FROM_LOG, .agent = agent, .name = name, .width = width});
+    matrix_add(m, (struct block){
+                      .source = FROM_LOG, .agent = agent, .name = name, .width = width});
 }
 
 void matrix_add_column(struct matrix *m, size_t agent, const char *name)
@@ -143,7 +143,7 @@ void matrix_add_column(struct matrix *m, size_t agent, const char *name)
 void matrix_add_id(struct matrix *m, const struct agent_id *id)
 {
     if (id->width > 0)
-        add(m, (struct block){.source = FROM_ID, .id = *id, .width = id->width});
+        matrix_add(m, (struct block){.source = FROM_ID, .id = *id, .width = id->width});
 }
 
 void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t width,
@@ -151,26 +151,26 @@ void matrix_add_output(struct matrix *m, size_t agent, const char *name, int64_t
 {
     const int turns = kind == OUTPUT_ACTION && !m->all->agents[agent].symmetric;
 
-    add(m, (struct block){.source = FROM_OUTPUT,
-                          .turn = turns ? TURN_ACTION : TURN_NEVER,
-                          .may_lack = kind == OUTPUT_IF_SENT,
-                          .agent = agent,
-                          .name = name,
-                          .width = width});
+    matrix_add(m, (struct block){.source = FROM_OUTPUT,
+                                 .turn = turns ? TURN_ACTION : TURN_NEVER,
+                                 .may_lack = kind == OUTPUT_IF_SENT,
+                                 .agent = agent,
+                                 .name = name,
+                                 .width = width});
 }
 
 void matrix_add_central(struct matrix *m, const char *name, size_t part, size_t parts)
 {
-    add(m, (struct block){.source = FROM_OUTPUT,
-                          .part = part,
-                          .parts = parts,
-                          .name = name,
-                          .width = 1});
+    matrix_add(m, (struct block){.source = FROM_OUTPUT,
+                                 .part = part,
+                                 .parts = parts,
+                                 .name = name,
+                                 .width = 1});
 }
 
 void matrix_add_copy(struct matrix *m, struct matrix *of)
 {
-    add(m, (struct block){.source = FROM_MATRIX, .of = of, .width = of->width});
+    matrix_add(m, (struct block){.source = FROM_MATRIX, .of = of, .width = of->width});
 }
 
 void matrix_add_seen(struct matrix *m, enum when when, const struct seen *seen)

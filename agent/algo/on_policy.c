@@ -42,7 +42,7 @@ static int check_recurrent(const struct algo_args *args, struct err *err)
     return 0;
 }
 
-static int check(const struct algo_args *args, struct err *err)
+static int on_policy_check(const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
     int rc = check_optimizers(args->config, err);
@@ -140,7 +140,7 @@ int on_policy_init(struct on_policy *p, const struct algo_args *args,
                    const struct kit_plan *plan, int joint, int64_t choices, int keeps,
                    struct err *err)
 {
-    int rc = check(args, err);
+    int rc = on_policy_check(args, err);
 
     if (rc == 0)
         rc = check_share(args, keeps || args->share != NULL, err);

@@ -56,7 +56,7 @@ static void ppo_done(struct algo *a)
     on_policy_done(&a->on);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int ppo_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     const struct kit_plan *plan = args->share == NULL ? &alone_plan : &shared_plan;
     const int rc =
@@ -149,7 +149,7 @@ static const struct algo_about mappo_about = {
 
 #define PPO_OPS(NAME, ABOUT, VARIANT)                                                    \
     {                                                                                    \
-        ON_POLICY_OPS(NAME, ABOUT, VARIANT, build, ppo_done)                             \
+        ON_POLICY_OPS(NAME, ABOUT, VARIANT, ppo_build, ppo_done)                         \
     }
 
 const struct algo_ops ia2c_ops = PPO_OPS("ia2c", ia2c_about, OWN);

@@ -46,7 +46,7 @@ static void make_matrices(struct q_network *q)
     q->act_next_carries = matrix_new(all, q->carry_width);
 }
 
-static int check(const struct algo_args *args, struct err *err)
+static int q_network_check(const struct algo_args *args, struct err *err)
 {
     const struct space *self = &args->agents[args->self];
 
@@ -73,7 +73,7 @@ int q_network_init(struct q_network *q, const struct algo_args *args, struct err
 {
     const struct algorithm_settings *set = args->settings;
     struct kit *k = &q->kit;
-    int rc = check(args, err);
+    int rc = q_network_check(args, err);
 
     if (rc == 0)
         rc = q_network_check_optimizer(args->config, err);

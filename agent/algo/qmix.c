@@ -197,7 +197,7 @@ static int build_agent(struct algo *a, const struct algo_args *args, struct err 
     return kit_finish(k, err);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int qmix_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     int rc;
 
@@ -239,4 +239,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops qmix_ops = {Q_NETWORK_OPS("qmix", about, build, qmix_done)};
+const struct algo_ops qmix_ops = {Q_NETWORK_OPS("qmix", about, qmix_build, qmix_done)};

@@ -188,7 +188,7 @@ static const struct actor_critic_kind kinds[] = {
     [ISAC] = {1, 1, WEIGH_SHARES, "row_weight", make_lives, make},
     [MASAC] = {0, 1, WEIGH_SHARES, "row_weight", make_lives, make}};
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int sac_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     return actor_critic_build(&a->ac, args, &kinds[args->ops->variant], err);
 }
@@ -246,5 +246,6 @@ static const struct algo_about masac_about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops isac_ops = {ACTOR_CRITIC_OPS("isac", isac_about, ISAC, build)};
-const struct algo_ops masac_ops = {ACTOR_CRITIC_OPS("masac", masac_about, MASAC, build)};
+const struct algo_ops isac_ops = {ACTOR_CRITIC_OPS("isac", isac_about, ISAC, sac_build)};
+const struct algo_ops masac_ops = {
+    ACTOR_CRITIC_OPS("masac", masac_about, MASAC, sac_build)};

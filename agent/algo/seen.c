@@ -36,7 +36,7 @@ void agent_id_put(const struct agent_id *id, float *x, int64_t n, int64_t stride
 /* ---- the list ---- */
 
 /* Adds the agent if it is not listed. */
-static void add(struct seen *s, size_t agent)
+static void seen_add(struct seen *s, size_t agent)
 {
     for (size_t i = 0; i < s->n; i++)
         if (s->agent[i] == agent)
@@ -51,12 +51,12 @@ static void list_all(struct seen *s, const struct algo_args *args)
     const int is_ps = group != NULL && share_is_ps(args->share);
 
     if (group != NULL || s->id.width > 0)
-        add(s, args->self);
+        seen_add(s, args->self);
     for (size_t i = is_ps; group != NULL && i < group->n; i++)
-        add(s, group->members[i]);
+        seen_add(s, group->members[i]);
     for (size_t i = 0; i < args->n_agents; i++)
         if (!is_ps || i != group->members[0])
-            add(s, i);
+            seen_add(s, i);
 }
 
 void seen_init(struct seen *s, const struct algo_args *args, int own_only)
@@ -65,7 +65,7 @@ void seen_init(struct seen *s, const struct algo_args *args, int own_only)
                        .id = agent_id_of(args, 0),
                        .agent = xcalloc(args->n_agents + 1, sizeof(*s->agent))};
     if (own_only)
-        add(s, args->self);
+        seen_add(s, args->self);
     else
         list_all(s, args);
     s->input = args->agents[args->self].obs + s->id.width;

@@ -607,7 +607,7 @@ static void turn_by_table(const struct table_args *t, float *x, size_t stride, f
     by_table(t, x, stride, row);
 }
 
-static void begin(struct symmetry *s, size_t agent, size_t n)
+static void symmetry_begin(struct symmetry *s, size_t agent, size_t n)
 {
     struct view *v = &s->views[agent];
 
@@ -631,7 +631,7 @@ static void turn_rows(struct symmetry *s, size_t agent, uint32_t part, size_t n,
     const size_t bytes = part_width(&s->agents[agent], part) * sizeof(*x);
     const struct view *v = &s->views[agent];
 
-    begin(s, agent, n);
+    symmetry_begin(s, agent, n);
     if (v->value != NULL) {
         const size_t at = part == SYMMETRY_OBS ? 0 : (size_t)s->agents[agent].obs;
         const struct table_args t = {
@@ -668,7 +668,7 @@ void symmetry_mask(struct symmetry *s, size_t agent, size_t n, uint8_t *x)
 {
     if (s == NULL)
         return;
-    begin(s, agent, n);
+    symmetry_begin(s, agent, n);
     for (size_t i = 0; i < n; i++, x += s->agents[agent].width) {
         for (int64_t k = 0; k < s->agents[agent].width; k++)
             s->row[k] = x[k];

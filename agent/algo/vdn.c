@@ -101,7 +101,7 @@ static int build_graph(struct algo *a, struct err *err)
     return kit_finish(k, err);
 }
 
-static int build(struct algo *a, const struct algo_args *args, struct err *err)
+static int vdn_build(struct algo *a, const struct algo_args *args, struct err *err)
 {
     struct matrices *all = &a->q.kit.matrices;
     int rc;
@@ -142,4 +142,4 @@ static const struct algo_about about = {
              .shares = 1},
     .settings = settings};
 
-const struct algo_ops vdn_ops = {Q_NETWORK_OPS("vdn", about, build, vdn_done)};
+const struct algo_ops vdn_ops = {Q_NETWORK_OPS("vdn", about, vdn_build, vdn_done)};

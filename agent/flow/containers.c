@@ -112,8 +112,8 @@ void containers_done(struct containers *c)
     *c = (struct containers){0};
 }
 
-static int add(struct containers *c, const struct operation *op, struct container x,
-               int64_t n, int *ret, struct err *err)
+static int containers_add(struct containers *c, const struct operation *op,
+                          struct container x, int64_t n, int *ret, struct err *err)
 {
     int rc = charge(c, op, sizeof(x), err);
 
@@ -447,7 +447,7 @@ static int array_new(struct call *q)
     x.clears = (int)operation_attr(op, "clear_after_read")->i;
     x.is_even = (int)operation_attr(op, "identical_element_shapes")->i;
     if (rc == 0)
-        rc = add(q->c, op, x, n, &q->ret[0].handle, q->err);
+        rc = containers_add(q->c, op, x, n, &q->ret[0].handle, q->err);
     return rc == 0 ? give_flow(q, 1) : rc;
 }
 
@@ -468,7 +468,7 @@ static int array_grad(struct call *q)
     x.dtype = q->x->dtype;
     x.shape = q->x->shape;
     q->x->is_dynamic = 0;
-    int rc = add(q->c, q->op, x, q->x->n, &q->ret[0].handle, q->err);
+    int rc = containers_add(q->c, q->op, x, q->x->n, &q->ret[0].handle, q->err);
     return rc == 0 ? give_flow(q, 1) : rc;
 }
 
@@ -605,7 +605,7 @@ static int stack_new(struct call *q)
     int rc = scalar_at(q, 0, &x.max);
 
     x.dtype = (enum dtype)operation_attr(q->op, "elem_type")->i;
-    return rc == 0 ? add(q->c, q->op, x, 0, &q->ret[0].handle, q->err) : rc;
+    return rc == 0 ? containers_add(q->c, q->op, x, 0, &q->ret[0].handle, q->err) : rc;
 }
 
 static int stack_push(struct call *q)

@@ -163,7 +163,7 @@ struct list *lists_find(const struct lists *l, const struct tensor *t)
 }
 
 /* Lists in lists: no list has itself, since its elements were made before it. */
-static void find(const struct lists *l, const struct tensor *t, int depth)
+static void lists_memory_find(const struct lists *l, const struct tensor *t, int depth)
 {
     struct list *x = lists_find(l, t);
 
@@ -172,7 +172,7 @@ static void find(const struct lists *l, const struct tensor *t, int depth)
     x->is_found = 1;
     for (int64_t i = 0; i < x->n && (x->dtype == DT_VARIANT || x->is_optional); i++)
         if (x->items->at[i] != NULL)
-            find(l, &x->items->at[i]->value, depth + 1);
+            lists_memory_find(l, &x->items->at[i]->value, depth + 1);
 }
 
 void lists_sweep(struct lists *l, int from, const struct contained *values, int n)
@@ -181,7 +181,7 @@ void lists_sweep(struct lists *l, int from, const struct contained *values, int 
         if (l->items[i] != NULL)
             l->items[i]->is_found = 0;
     for (int i = 0; i < n; i++)
-        find(l, &values[i].tensor, 0);
+        lists_memory_find(l, &values[i].tensor, 0);
     for (int i = from; i < l->n; i++)
         if (l->items[i] != NULL && !l->items[i]->is_found) {
             ARRAY_GROW(l->free, l->n_free, l->cap_free);

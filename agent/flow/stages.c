@@ -455,7 +455,7 @@ static void find_stages(struct builder *b)
 
 /* Returns the slot of a unit's input, which a plan computes in stage `at` at the
  * latest. */
-static int take(struct builder *b, struct output x, int at)
+static int stages_take(struct builder *b, struct output x, int at)
 {
     const struct operation *op = x.op;
     int k;
@@ -489,21 +489,22 @@ static void wire_unit(struct builder *b, struct unit *u)
         u->in = ARENA_ARRAY(&b->sc->arena, int, n);
         for (int i = 0; i < u->loop->n_variables; i++)
             u->in[u->n_in++] =
-                take(b, operation_input(u->loop->variables[i].enter, 0), at);
+                stages_take(b, operation_input(u->loop->variables[i].enter, 0), at);
         for (int i = 0; i < u->loop->n_constants; i++)
-            u->in[u->n_in++] = take(b, operation_input(u->loop->constants[i], 0), at);
+            u->in[u->n_in++] =
+                stages_take(b, operation_input(u->loop->constants[i], 0), at);
         for (int i = 0; i < u->loop->n_needs; i++)
             if (u->loop->needs[i].index < 0)
-                u->in[u->n_in++] = take(b, u->loop->needs[i], at);
+                u->in[u->n_in++] = stages_take(b, u->loop->needs[i], at);
         u->n_out = u->loop->n_variables;
     } else {
         n = operation_n_inputs(u->op) + operation_n_control_inputs(u->op);
         u->in = ARENA_ARRAY(&b->sc->arena, int, n + 1);
         for (int i = 0; i < operation_n_inputs(u->op); i++)
-            u->in[u->n_in++] = take(b, operation_input(u->op, i), at);
+            u->in[u->n_in++] = stages_take(b, operation_input(u->op, i), at);
         for (int i = operation_n_inputs(u->op); need_at(b, id, i, &x); i++)
             if (x.op != NULL)
-                u->in[u->n_in++] = take(b, x, at);
+                u->in[u->n_in++] = stages_take(b, x, at);
         u->n_out = operation_n_outputs(u->op);
     }
     u->out = ARENA_ARRAY(&b->sc->arena, int, u->n_out + 1);
@@ -605,8 +606,8 @@ static void place_targets(struct builder *b)
     for (size_t i = 0; i < sc->kind.n_targets; i++)
         if (b->unit_of[operation_id(sc->kind.targets[i])] == 0 &&
             b->stage[operation_id(sc->kind.targets[i])] < sc->n_stages - 1)
-            (void)take(b, (struct output){sc->kind.targets[i], -1},
-                       b->stage[operation_id(sc->kind.targets[i])]);
+            (void)stages_take(b, (struct output){sc->kind.targets[i], -1},
+                              b->stage[operation_id(sc->kind.targets[i])]);
 }
 
 static void fill_last(struct builder *b)
@@ -732,7 +733,7 @@ static int cut_loop(struct builder *b, struct unit *u)
 
 /* ---- all ---- */
 
-static int build(struct builder *b)
+static int stages_build(struct builder *b)
 {
     struct schedule *sc = b->sc;
     int rc = discover(b);
@@ -795,7 +796,7 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
     for (size_t i = 0; i < q->kind.n_wanted; i++)
         b.wanted[operation_id(q->kind.wanted[i].op)] = 1;
     find_known(&b);
-    rc = build(&b);
+    rc = stages_build(&b);
     for (int i = 0; i < sc->n_units; i++)
         if (sc->units[i].loop != NULL)
             sc->units[i].loop->inside = NULL; /* in b.scratch */

@@ -125,8 +125,8 @@ static int run_condition(struct staged_run *r, const struct schedule *sc,
     return rc;
 }
 
-static int fill(struct slot *slots, const struct schedule *sc, int n,
-                const struct contained *x, int k)
+static int stages_run_fill(struct slot *slots, const struct schedule *sc, int n,
+                           const struct contained *x, int k)
 {
     for (int i = 0; i < n; i++, k++) {
         slots[k].feed.value = x->tensor;
@@ -148,12 +148,12 @@ static void give(const struct while_loop *l, const struct schedule *sc,
     int k = 0;
 
     for (int i = 0; i < l->n_variables; i++) {
-        k = fill(slots, sc, 1, &variables[i], k);
-        k = fill(slots, sc, 1, index, k);
-        k = fill(slots, sc, l->variables[i].taken != NULL, &variables[i], k);
+        k = stages_run_fill(slots, sc, 1, &variables[i], k);
+        k = stages_run_fill(slots, sc, 1, index, k);
+        k = stages_run_fill(slots, sc, l->variables[i].taken != NULL, &variables[i], k);
     }
     for (int i = 0; i < l->n_constants; i++)
-        k = fill(slots, sc, 1, &constants[i], k);
+        k = stages_run_fill(slots, sc, 1, &constants[i], k);
 }
 
 static struct rng_key iteration_key(const struct while_loop *l, struct rng_key key,
@@ -205,7 +205,7 @@ static int iterate(struct staged_run *r, const struct unit *u,
     slots = new_slots(u->body);
     next = xcalloc((size_t)l->n_variables + 1, sizeof(*next));
     give(l, u->body, slots, variables, constants, &index);
-    (void)fill(slots, u->body, 1, &goes_on, (int)u->body->kind.n_given - 1);
+    (void)stages_run_fill(slots, u->body, 1, &goes_on, (int)u->body->kind.n_given - 1);
     rc = run_slots(r, u->body, slots, &now, next, err);
     free_slots(u->body, slots);
     if (rc == 0)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static struct collection *find(const struct graph *g, const char *key)
+static struct collection *collections_find(const struct graph *g, const char *key)
 {
     const struct name_entry *e = name_table_find(&g->collection_by_key, key);
 
@@ -14,7 +14,7 @@ static struct collection *find(const struct graph *g, const char *key)
 
 void collection_add(struct graph *g, const char *key, struct collection_item item)
 {
-    struct collection *c = find(g, key);
+    struct collection *c = collections_find(g, key);
 
     if (c == NULL) {
         c = ARENA_NEW(&g->arena, struct collection);
@@ -32,7 +32,7 @@ void collection_add(struct graph *g, const char *key, struct collection_item ite
 
 void collection_clear(struct graph *g, const char *key)
 {
-    struct collection *c = find(g, key);
+    struct collection *c = collections_find(g, key);
 
     if (c != NULL)
         c->n = 0;
@@ -63,7 +63,7 @@ static int in_scope(const struct collection_item *item, const char *scope)
 size_t collection_get(struct graph *g, const char *key, const char *scope,
                       const struct collection_item **ret_items)
 {
-    const struct collection *c = find(g, key);
+    const struct collection *c = collections_find(g, key);
     struct collection_item *items = NULL;
     size_t n = 0;
 

@@ -144,7 +144,8 @@ static struct output sum_of(struct backprop *bp, struct output at)
 
 /* ---- the walk ---- */
 
-static int fail(struct backprop *bp, struct err *err, const struct operation *op)
+static int gradients_fail(struct backprop *bp, struct err *err,
+                          const struct operation *op)
 {
     if (graph_error(bp->g) == NULL)
         (void)graph_fail(bp->g, ERR_UNSUPPORTED, "no gradient for operation '%s'",
@@ -253,7 +254,7 @@ static int walk(struct backprop *bp, const struct output *ys, size_t n_ys,
 
         rc = visit(bp, op);
         if (rc != 0)
-            return fail(bp, err, op);
+            return gradients_fail(bp, err, op);
         enqueue_ready_inputs(bp, op);
     }
     return 0;
@@ -261,8 +262,8 @@ static int walk(struct backprop *bp, const struct output *ys, size_t n_ys,
 
 /* ---- beginning and end ---- */
 
-static int check(struct graph *g, const char *what, const struct output *xs, size_t n,
-                 struct err *err)
+static int gradients_check(struct graph *g, const char *what, const struct output *xs,
+                           size_t n, struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         if (!output_valid(xs[i]))
@@ -294,7 +295,7 @@ static int seed(struct backprop *bp, const struct output *ys, size_t n_ys,
             grad = binary(g, "Fill", dims, one, NULL);
         }
         if (!output_valid(grad))
-            return fail(bp, err, ys[i].op);
+            return gradients_fail(bp, err, ys[i].op);
         arrive(bp, ys[i], grad);
     }
     return 0;
@@ -342,8 +343,9 @@ static int gradients(struct graph *g, const struct output *ys, size_t n_ys,
         ret_grads[i] = OUTPUT_NONE;
     if (graph_error(g) != NULL)
         return err_pass(err, &g->error);
-    if (check(g, "y", ys, n_ys, err) != 0 || check(g, "x", xs, n_xs, err) != 0 ||
-        check(g, "stop", stop, n_stop, err) != 0)
+    if (gradients_check(g, "y", ys, n_ys, err) != 0 ||
+        gradients_check(g, "x", xs, n_xs, err) != 0 ||
+        gradients_check(g, "stop", stop, n_stop, err) != 0)
         return ERR_ARG;
     backprop_init(&bp, g, gated);
     mark_reached(&bp, xs, n_xs);

@@ -10,39 +10,40 @@
 
 /* ---- attributes: copied into the graph ---- */
 
-static struct attr *add(struct op_builder *b, const char *name, enum attr_kind kind)
+static struct attr *op_build_add(struct op_builder *b, const char *name,
+                                 enum attr_kind kind)
 {
     return builder_add_attr(b, name, strlen(name), kind);
 }
 
 void op_attr_int(struct op_builder *b, const char *name, int64_t v)
 {
-    add(b, name, ATTR_INT)->i = v;
+    op_build_add(b, name, ATTR_INT)->i = v;
 }
 
 void op_attr_float(struct op_builder *b, const char *name, float v)
 {
-    add(b, name, ATTR_FLOAT)->f = v;
+    op_build_add(b, name, ATTR_FLOAT)->f = v;
 }
 
 void op_attr_bool(struct op_builder *b, const char *name, int v)
 {
-    add(b, name, ATTR_BOOL)->i = v != 0;
+    op_build_add(b, name, ATTR_BOOL)->i = v != 0;
 }
 
 void op_attr_type(struct op_builder *b, const char *name, enum dtype v)
 {
-    add(b, name, ATTR_TYPE)->i = v;
+    op_build_add(b, name, ATTR_TYPE)->i = v;
 }
 
 void op_attr_shape(struct op_builder *b, const char *name, const struct shape *v)
 {
-    add(b, name, ATTR_SHAPE)->shape = *v;
+    op_build_add(b, name, ATTR_SHAPE)->shape = *v;
 }
 
 void op_attr_string(struct op_builder *b, const char *name, const char *v)
 {
-    struct attr *a = add(b, name, ATTR_STRING);
+    struct attr *a = op_build_add(b, name, ATTR_STRING);
 
     a->s = arena_strdup(&b->graph->arena, v);
     a->s_len = strlen(v);
@@ -80,12 +81,12 @@ static struct tensor copy_tensor(struct arena *arena, const struct tensor *t)
 
 void op_attr_tensor(struct op_builder *b, const char *name, const struct tensor *v)
 {
-    add(b, name, ATTR_TENSOR)->tensor = copy_tensor(&b->graph->arena, v);
+    op_build_add(b, name, ATTR_TENSOR)->tensor = copy_tensor(&b->graph->arena, v);
 }
 
 void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size_t n)
 {
-    struct attr *a = add(b, name, ATTR_LIST_INT);
+    struct attr *a = op_build_add(b, name, ATTR_LIST_INT);
 
     a->list_i = arena_memdup(&b->graph->arena, v, n * sizeof(*v));
     a->n = n;
@@ -94,7 +95,7 @@ void op_attr_ints(struct op_builder *b, const char *name, const int64_t *v, size
 void op_attr(struct op_builder *b, const struct attr *a)
 {
     struct arena *arena = &b->graph->arena;
-    struct attr *to = add(b, a->name, a->kind);
+    struct attr *to = op_build_add(b, a->name, a->kind);
     const char *name = to->name;
 
     *to = *a;
@@ -172,8 +173,9 @@ const struct signature *op_def_signature(struct graph *g, const struct op_def *d
     return def->read != NULL ? def->read : know(g, def->type)->sig;
 }
 
-static struct op_builder *begin(struct graph *g, const char *type,
-                                const struct op_def *def, const struct signature *sig)
+static struct op_builder *op_build_begin(struct graph *g, const char *type,
+                                         const struct op_def *def,
+                                         const struct signature *sig)
 {
     struct op_builder *b = free_builder(g);
 
@@ -192,7 +194,7 @@ struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
 {
     const struct known_op *k = know(g, type);
     struct op_builder *b =
-        begin(g, type, k != NULL ? k->def : NULL, k != NULL ? k->sig : NULL);
+        op_build_begin(g, type, k != NULL ? k->def : NULL, k != NULL ? k->sig : NULL);
 
     b->name = name_for(g, type, name);
     return b;
@@ -201,7 +203,7 @@ struct op_builder *op_begin(struct graph *g, const char *type, const char *name)
 struct op_builder *op_begin_imported(struct graph *g, const struct op_def *def,
                                      const char *name)
 {
-    struct op_builder *b = begin(g, def->type, def, op_def_signature(g, def));
+    struct op_builder *b = op_build_begin(g, def->type, def, op_def_signature(g, def));
 
     b->imported = 1;
     b->name = name_valid(name, 0) ? arena_strdup(&g->arena, name) : NULL;
@@ -368,8 +370,8 @@ static int check_control_inputs(struct op_builder *b)
 }
 
 /* *ret_place: the entry of the operation's name, valid until the next entry is added. */
-static int build(struct binding *bind, struct operation *op,
-                 struct name_entry **ret_place)
+static int op_build_build(struct binding *bind, struct operation *op,
+                          struct name_entry **ret_place)
 {
     struct op_builder *b = bind->b;
 
@@ -407,7 +409,7 @@ struct operation *op_finish(struct op_builder *b)
     struct operation *op = ARENA_NEW(&g->arena, struct operation);
     struct binding bind = {.b = b, .g = g, .sig = b->sig};
     struct name_entry *place = NULL;
-    int rc = build(&bind, op, &place);
+    int rc = op_build_build(&bind, op, &place);
 
     b->open = 0;
     if (rc != 0)

@@ -43,7 +43,7 @@ struct span span_of(const char *text)
 }
 
 /* Reads up to one of `stops` or the end; leaves out blanks at both ends. */
-static struct span take(const char **p, const char *stops)
+static struct span signature_take(const char **p, const char *stops)
 {
     const char *begin, *end;
 
@@ -69,14 +69,14 @@ static int parse_arg(const char **p, struct signature_arg *ret)
 {
     struct span word;
 
-    *ret = (struct signature_arg){.name = take(p, ":,;")};
+    *ret = (struct signature_arg){.name = signature_take(p, ":,;")};
     if (!skip(p, ':'))
         return -1;
     ret->is_ref = skip(p, '&');
-    word = take(p, "*,;-");
+    word = signature_take(p, "*,;-");
     if (skip(p, '*')) {
         ret->number = word;
-        word = take(p, ",;-");
+        word = signature_take(p, ",;-");
     }
     ret->type = word;
     return ret->name.len != 0 && word.len != 0 ? 0 : -1;
@@ -99,13 +99,13 @@ static int parse_args(const char **p, struct signature_arg *args, int *ret_n,
 
 static int parse_attr(const char **p, struct signature_attr *ret)
 {
-    *ret = (struct signature_attr){.name = take(p, ":,")};
+    *ret = (struct signature_attr){.name = signature_take(p, ":,")};
     if (ret->name.len == 0 || !skip(p, ':'))
         return -1;
-    ret->kind_name = take(p, "=,");
+    ret->kind_name = signature_take(p, "=,");
     ret->has_default = skip(p, '=');
     if (ret->has_default)
-        ret->default_text = take(p, ",");
+        ret->default_text = signature_take(p, ",");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (span_is(ret->kind_name, kinds[i].name)) {
             ret->kind = kinds[i].kind;

@@ -608,7 +608,7 @@ static void by_strips(const struct dense *d)
     }
 }
 
-static void choose(const struct dense *d)
+static void dense_choose(const struct dense *d)
 {
     if (may_go_by_columns(d))
         columns(d);
@@ -650,5 +650,5 @@ void DENSE(const struct dense *d)
         one.transposed_a = one.transposed_b = 0;
         one.ldc = 1;
     }
-    choose(&one);
+    dense_choose(&one);
 }

@@ -302,8 +302,8 @@ static void join_group(struct service *s)
     graph_alias_draws(s->graph, scope, ps_scope);
 }
 
-static int build(struct service *s, int central, const struct world *world,
-                 struct err *err)
+static int configure_build(struct service *s, int central, const struct world *world,
+                           struct err *err)
 {
     struct algo_args args = {.ops = s->forced != NULL ? s->forced
                                                       : algo_find(s->config.algorithm),
@@ -469,7 +469,7 @@ static int configure(struct service *s, const msgpack_object *body, struct err *
         (rc = parse_world(body, &world, err)) < 0 ||
         (rc = parse_config(s, body, err)) < 0 ||
         (rc = parse_symmetry(s, body, &world, err)) < 0 ||
-        (rc = build(s, central, &world, err)) < 0 ||
+        (rc = configure_build(s, central, &world, err)) < 0 ||
         (rc = service_open_session(s, restored, err)) < 0 || restored)
         return rc;
     return s->ops->init(

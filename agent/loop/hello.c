@@ -82,7 +82,7 @@ static uint64_t hash_bytes(uint64_t h, const void *p, size_t n)
 }
 
 /* Fixed numbers in [0.25, 1.75); nearly all are no short binary fractions. */
-static void fill(float *x, size_t n, uint32_t salt)
+static void hello_fill(float *x, size_t n, uint32_t salt)
 {
     for (size_t i = 0; i < n; i++)
         x[i] = 0.25f +
@@ -100,8 +100,8 @@ static uint64_t hash_products(uint64_t h)
     };
     float a[PRINT_MAX * PRINT_MAX], b[PRINT_MAX * PRINT_MAX], c[PRINT_MAX * PRINT_MAX];
 
-    fill(a, PRINT_MAX * PRINT_MAX, 1);
-    fill(b, PRINT_MAX * PRINT_MAX, 2);
+    hello_fill(a, PRINT_MAX * PRINT_MAX, 1);
+    hello_fill(b, PRINT_MAX * PRINT_MAX, 2);
     for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
         const int m = products[i].m, n = products[i].n, k = products[i].k;
         const int ta = products[i].transpose_a, tb = products[i].transpose_b;

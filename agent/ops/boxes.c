@@ -124,7 +124,7 @@ static int may_stay(const struct selection *s, struct candidate *c)
     return 1;
 }
 
-static void fill(struct selection *s)
+static void boxes_fill(struct selection *s)
 {
     for (int64_t i = 0; i < s->n; i++)
         if (s->scores[i] > s->least)
@@ -189,7 +189,7 @@ static int select_boxes(const struct operation *op, const struct tensor *const *
     s->score = calloc((size_t)s->most + 1, sizeof(*s->score));
     if (s->heap == NULL || s->box == NULL || s->score == NULL)
         return err_set(err, ERR_NOMEM, "no memory for %lld boxes", (long long)s->n);
-    fill(s);
+    boxes_fill(s);
     return 0;
 }
 

@@ -95,7 +95,7 @@ static void copy_band(const struct band *b, const struct tensor *matrices,
 /* ---- kernels ---- */
 
 /* value NULL: 0 */
-static void fill(const struct tensor *y, const struct tensor *value)
+static void diagonals_fill(const struct tensor *y, const struct tensor *value)
 {
     const size_t elem = elem_size(y);
     const int64_t n = tensor_elements(y);
@@ -124,7 +124,7 @@ static int kern_matrix_diag(const struct kernel_args *a)
     const int has_k = a->n_in > 1;
     const struct band b = band_of(a, a->out[0], has_k ? a->in[1] : NULL);
 
-    fill(a->out[0], has_k ? a->in[4] : NULL);
+    diagonals_fill(a->out[0], has_k ? a->in[4] : NULL);
     copy_band(&b, a->out[0], a->in[0], 1);
     return 0;
 }
@@ -135,7 +135,7 @@ static int kern_matrix_diag_part(const struct kernel_args *a)
     const int has_k = a->n_in > 1;
     const struct band b = band_of(a, a->in[0], has_k ? a->in[1] : NULL);
 
-    fill(a->out[0], has_k ? a->in[2] : NULL);
+    diagonals_fill(a->out[0], has_k ? a->in[2] : NULL);
     copy_band(&b, a->in[0], a->out[0], 0);
     return 0;
 }
@@ -172,7 +172,7 @@ static int kern_band_part(const struct kernel_args *a)
                        "%lld)",
                        operation_name(a->op), (long long)lower, (long long)upper,
                        (long long)rows, (long long)cols);
-    fill(a->out[0], NULL);
+    diagonals_fill(a->out[0], NULL);
     for (int64_t i = 0; i < tensor_elements(x); i++) {
         const int64_t below = i / cols % rows - i % cols;
 
@@ -200,7 +200,7 @@ static int kern_diag(const struct kernel_args *a)
     int64_t n = tensor_elements(a->in[0]);
     struct copy_plan c = {1, {n}, {(int64_t)elem}, {(n + 1) * (int64_t)elem}};
 
-    fill(a->out[0], NULL);
+    diagonals_fill(a->out[0], NULL);
     copy_strided(a->out[0]->data, a->in[0]->data, &c, elem);
     return 0;
 }

@@ -355,7 +355,7 @@ static int put_sparse(const struct parse *p, const struct kernel_args *a, int i)
 }
 
 /* Fills what an example lacks: the default has all elements, or one that is repeated. */
-static void fill(char *to, int64_t n, const struct tensor *value)
+static void examples_fill(char *to, int64_t n, const struct tensor *value)
 {
     const size_t size = elem_size(value);
     const int64_t given = tensor_elements(value);
@@ -398,7 +398,7 @@ static int put_dense(const struct parse *p, const struct kernel_args *a, int i)
                 dtype_name(out->dtype), (long long)n, shape_text(dense_shape(p, i)));
         (void)read_list(&f, to);
         if (n < each && tensor_elements(value) > 0)
-            fill(to + (size_t)n * elem_size(out), each - n, value);
+            examples_fill(to + (size_t)n * elem_size(out), each - n, value);
         else if (n < each) /* without a default: zeros, or empty strings */
             memset(to + (size_t)n * elem_size(out), 0,
                    (size_t)(each - n) * elem_size(out));

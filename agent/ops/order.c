@@ -58,7 +58,7 @@ static int64_t get(const struct best *b, int64_t i)
     return tensor_int(b->at, b->begin + i);
 }
 
-static void put(const struct best *b, int64_t i, int64_t element)
+static void order_put(const struct best *b, int64_t i, int64_t element)
 {
     tensor_set_int(b->at, b->begin + i, element);
 }
@@ -71,9 +71,9 @@ static void sink(const struct best *b, int64_t i, int64_t element)
             child++;
         if (!is_worse(b, get(b, child), element))
             break;
-        put(b, i, get(b, child));
+        order_put(b, i, get(b, child));
     }
-    put(b, i, element);
+    order_put(b, i, element);
 }
 
 /* Fills the heap's places with the numbers of the best elements of n, the best first. */
@@ -82,7 +82,7 @@ static void find_best(struct best *b, int64_t n)
     const int64_t k = b->n;
 
     for (int64_t i = 0; i < k; i++)
-        put(b, i, i);
+        order_put(b, i, i);
     for (int64_t i = k / 2; i > 0; i--)
         sink(b, i - 1, get(b, i - 1));
     for (int64_t i = k; i < n && k > 0; i++)
@@ -91,7 +91,7 @@ static void find_best(struct best *b, int64_t n)
     while (b->n > 1) {
         const int64_t worst = get(b, 0), last = get(b, --b->n);
 
-        put(b, b->n, worst);
+        order_put(b, b->n, worst);
         sink(b, 0, last);
     }
 }

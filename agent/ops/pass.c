@@ -55,7 +55,7 @@ static void put_element(char *text, const struct tensor *t, int64_t i)
         (void)snprintf(text + len, room, "?");
 }
 
-static void put_text(char *text, const char *more)
+static void pass_put_text(char *text, const char *more)
 {
     (void)strncat(text, more, TEXT_BYTES - 1 - strlen(text));
 }
@@ -68,16 +68,16 @@ static int kern_print(const struct kernel_args *a)
     const int64_t summarize = attr_int(a->op, "summarize");
     char text[TEXT_BYTES] = "";
 
-    put_text(text, message->s);
+    pass_put_text(text, message->s);
     for (int i = 1; i < a->n_in; i++) {
         const int64_t n = tensor_elements(a->in[i]);
 
-        put_text(text, "[");
+        pass_put_text(text, "[");
         for (int64_t k = 0; k < n && (summarize < 0 || k < summarize); k++) {
-            put_text(text, k > 0 ? " " : "");
+            pass_put_text(text, k > 0 ? " " : "");
             put_element(text, a->in[i], k);
         }
-        put_text(text, summarize >= 0 && n > summarize ? "...]" : "]");
+        pass_put_text(text, summarize >= 0 && n > summarize ? "...]" : "]");
     }
     if (first_n < 0 || a->counter < (uint64_t)first_n)
         log_info("%s: %s", operation_name(a->op), text);

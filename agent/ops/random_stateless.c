@@ -175,7 +175,7 @@ static void make_bounded(const struct kernel_args *a, const uint32_t *w, void *r
         ((uint64_t *)ret)[i] = (uint64_t)low + ((uint64_t *)ret)[i] % range;
 }
 
-static int fill(const struct kernel_args *a, make_fn make)
+static int random_stateless_fill(const struct kernel_args *a, make_fn make)
 {
     const struct tensor *y = a->out[0];
     const int64_t n = tensor_elements(y), per_block = is_wide(a) ? 2 : 4;
@@ -212,12 +212,12 @@ static int want_floats(const struct kernel_args *a)
 
 static int kern_stateless_uniform(const struct kernel_args *a)
 {
-    return want_floats(a) != 0 ? ERR_UNSUPPORTED : fill(a, make_uniform);
+    return want_floats(a) != 0 ? ERR_UNSUPPORTED : random_stateless_fill(a, make_uniform);
 }
 
 static int kern_stateless_normal(const struct kernel_args *a)
 {
-    return want_floats(a) != 0 ? ERR_UNSUPPORTED : fill(a, make_normal);
+    return want_floats(a) != 0 ? ERR_UNSUPPORTED : random_stateless_fill(a, make_normal);
 }
 
 static int kern_stateless_full_int(const struct kernel_args *a)
@@ -225,7 +225,8 @@ static int kern_stateless_full_int(const struct kernel_args *a)
     const enum dtype t = a->out[0]->dtype;
     const int ok = t == DT_INT32 || t == DT_INT64 || t == DT_UINT32 || t == DT_UINT64;
 
-    return want_type(a, ok) != 0 ? ERR_UNSUPPORTED : fill(a, make_integers);
+    return want_type(a, ok) != 0 ? ERR_UNSUPPORTED
+                                 : random_stateless_fill(a, make_integers);
 }
 
 static int kern_stateless_int(const struct kernel_args *a)
@@ -236,7 +237,7 @@ static int kern_stateless_int(const struct kernel_args *a)
     if (low >= high)
         return err_set(a->err, ERR_ARG, "%s: no integers in [%lld, %lld)",
                        operation_name(a->op), (long long)low, (long long)high);
-    return fill(a, make_bounded);
+    return random_stateless_fill(a, make_bounded);
 }
 
 /* ---- normal numbers within two standard deviations ---- */

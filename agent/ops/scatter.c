@@ -22,7 +22,7 @@ struct scatter {
 };
 
 /* Combines n elements with values, or replaces them. */
-static void put(const struct scatter *s, char *to, const char *from, int64_t n)
+static void scatter_put(const struct scatter *s, char *to, const char *from, int64_t n)
 {
     if (s->combine != NULL)
         s->combine(to, to, from, NULL, (size_t)n, 0);
@@ -44,11 +44,12 @@ static int put_piece(const struct scatter *s, int64_t i, int only_checks)
     piece = tensor_view(s->y->dtype, SHAPE(s->width),
                         (char *)s->y->data + (size_t)(at * s->width) * elem);
     if (s->updates->shape.rank > 0)
-        put(s, piece.data, (const char *)s->updates->data + (size_t)(i * s->width) * elem,
-            s->width);
+        scatter_put(s, piece.data,
+                    (const char *)s->updates->data + (size_t)(i * s->width) * elem,
+                    s->width);
     else /* one value for all elements */
         for (int64_t j = 0; j < s->width; j++)
-            put(s, (char *)piece.data + (size_t)j * elem, s->updates->data, 1);
+            scatter_put(s, (char *)piece.data + (size_t)j * elem, s->updates->data, 1);
     if (s->y == s->a->in[0]) /* a variable */
         tensor_canonical_nans(&piece);
     return 0;

@@ -80,7 +80,7 @@ static void copy_row(const struct tensor *y, int64_t to, const struct tensor *x,
 }
 
 /* What a segment without rows has. */
-static void fill(const struct tensor *y, enum fold how)
+static void segments_fill(const struct tensor *y, enum fold how)
 {
     const int64_t n = tensor_elements(y);
 
@@ -135,7 +135,7 @@ static int fold_unsorted(const struct kernel_args *a, enum fold how)
 
     if (check_type(a) != 0)
         return ERR_UNSUPPORTED;
-    fill(y, how);
+    segments_fill(y, how);
     for (int64_t i = 0; i < tensor_elements(ids); i++) {
         const int64_t row = tensor_int(ids, i);
 
@@ -206,7 +206,7 @@ static int fold_sorted(const struct kernel_args *a, const struct tensor *indices
 
     if (check_type(a) != 0)
         return ERR_UNSUPPORTED;
-    fill(y, how == FOLD_PROD ? FOLD_PROD : FOLD_SUM);
+    segments_fill(y, how == FOLD_PROD ? FOLD_PROD : FOLD_SUM);
     for (int64_t i = 0; i < n; i++) {
         int64_t id, row;
 

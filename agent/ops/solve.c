@@ -44,7 +44,7 @@ static void load(const struct tensor *t, int64_t z, int turned, double *to)
     }
 }
 
-static void put(const struct tensor *t, int64_t i, double v)
+static void solve_put(const struct tensor *t, int64_t i, double v)
 {
     if (t->dtype == DT_FLOAT)
         tensor_f32(t)[i] = (float)v;
@@ -57,7 +57,7 @@ static void store(const struct tensor *t, int64_t z, const double *from)
     const int64_t n = rows_of(&t->shape) * cols_of(&t->shape);
 
     for (int64_t i = 0; i < n; i++)
-        put(t, z * n + i, from[i]);
+        solve_put(t, z * n + i, from[i]);
 }
 
 /* Floats of scratch memory for matrices of input 0 and their columns of input 1, `copies` times
@@ -291,7 +291,7 @@ static int kern_determinant(const struct kernel_args *a)
         }
         for (int64_t i = 0; i < w.n; i++)
             y *= w.a[i * w.n + i];
-        put(a->out[0], z, y);
+        solve_put(a->out[0], z, y);
     }
     return 0;
 }
@@ -315,8 +315,8 @@ static int kern_log_determinant(const struct kernel_args *a)
             sign *= v > 0 ? 1 : v < 0 ? -1 : v; /* 0, NaN */
             sum += log(fabs(v));
         }
-        put(a->out[0], z, sign);
-        put(a->out[1], z, sum);
+        solve_put(a->out[0], z, sign);
+        solve_put(a->out[1], z, sum);
     }
     return 0;
 }
@@ -505,7 +505,7 @@ static int kern_eigen(const struct kernel_args *a)
                            operation_name(a->op));
         sort_values(w.a, w.b, n);
         for (int64_t i = 0; i < n; i++)
-            put(a->out[0], z * n + i, w.a[i * n + i]);
+            solve_put(a->out[0], z * n + i, w.a[i * n + i]);
         if (attr_int(a->op, "compute_v") != 0)
             store(a->out[1], z, w.b);
     }

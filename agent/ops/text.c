@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put(struct wbuf *b, const char *text)
+static void text_put(struct wbuf *b, const char *text)
 {
     wbuf_bytes(b, text, strlen(text));
 }
@@ -28,7 +28,7 @@ static void put_real(struct wbuf *b, double v, int is_single)
     if (is_single ? strtof(text, NULL) != (float)v : strtod(text, NULL) != v)
         (void)snprintf(text, sizeof(text), "%.*g", is_single ? FLT_DIG + 3 : DBL_DIG + 2,
                        v);
-    put(b, isnan(v) ? "nan" : text);
+    text_put(b, isnan(v) ? "nan" : text);
 }
 
 /* In quotes, with escapes as in C. */
@@ -38,7 +38,7 @@ static void put_quoted(struct wbuf *b, const struct tensor_string *s)
                                                                      "\\t", "\\\"",
                                                                      "\\'", "\\\\"};
 
-    put(b, "\"");
+    text_put(b, "\"");
     for (size_t i = 0; i < s->len_bytes; i++) {
         const unsigned char c = (unsigned char)s->bytes[i];
         const char *at = c != '\0' ? strchr(special, c) : NULL;
@@ -46,13 +46,13 @@ static void put_quoted(struct wbuf *b, const struct tensor_string *s)
 
         (void)snprintf(octal, sizeof(octal), "\\%03o", c);
         if (at != NULL)
-            put(b, escaped[at - special]);
+            text_put(b, escaped[at - special]);
         else if (c < 0x20 || c >= 0x7f)
-            put(b, octal);
+            text_put(b, octal);
         else
             wbuf_u8(b, c);
     }
-    put(b, "\"");
+    text_put(b, "\"");
 }
 
 static int64_t integer_at(const struct tensor *t, int64_t i)
@@ -92,7 +92,7 @@ static void put_element(struct wbuf *b, const struct tensor *t, int64_t i)
         put_quoted(b, (const struct tensor_string *)t->data + i);
     } else {
         (void)snprintf(text, sizeof(text), "%lld", (long long)integer_at(t, i));
-        put(b, text);
+        text_put(b, text);
     }
 }
 
@@ -102,9 +102,9 @@ static void put_element(struct wbuf *b, const struct tensor *t, int64_t i)
 static void put_gap(struct wbuf *b, int dim, int rank)
 {
     for (int d = dim; d < rank - 1; d++)
-        put(b, "\n");
+        text_put(b, "\n");
     for (int d = 0; d <= (dim == rank - 1 ? 0 : dim); d++)
-        put(b, " ");
+        text_put(b, " ");
 }
 
 static void put_dim(struct wbuf *b, const struct tensor *t, int64_t ends, int dim,
@@ -118,11 +118,11 @@ static void put_dim(struct wbuf *b, const struct tensor *t, int64_t ends, int di
         put_element(b, t, at);
         return;
     }
-    put(b, "[");
+    text_put(b, "[");
     for (int64_t i = 0; i < n; i++) {
         if (i == ends && n - i > ends) { /* leaves out what is between the ends */
             put_gap(b, dim, rank);
-            put(b, "...");
+            text_put(b, "...");
             i = n - ends;
             if (i == n)
                 break;
@@ -131,7 +131,7 @@ static void put_dim(struct wbuf *b, const struct tensor *t, int64_t ends, int di
             put_gap(b, dim, rank);
         put_dim(b, t, ends, dim + 1, at + i * by);
     }
-    put(b, "]");
+    text_put(b, "]");
 }
 
 /* ---- kernels ---- */
@@ -157,7 +157,7 @@ static int kern_string_format(const struct kernel_args *a)
         }
         put_dim(&b, a->in[i], summarize < 0 || summarize > n ? n : summarize, 0, 0);
     }
-    put(&b, rest);
+    text_put(&b, rest);
     set_string(a->out[0], 0, (struct tensor_string){(char *)b.data, b.len});
     return 0;
 }
@@ -206,7 +206,7 @@ static int kern_as_string(const struct kernel_args *a)
         else
             (void)snprintf(text, sizeof(text), format, (long long)integer_at(x, i));
 #pragma GCC diagnostic pop
-        put(&b, text);
+        text_put(&b, text);
         set_string(a->out[0], i, (struct tensor_string){(char *)b.data, b.len});
     }
     return 0;

@@ -27,12 +27,12 @@ struct draft {
     struct condition conditions[PLAN_MAX_BRANCHES + 1];
 };
 
-static void begin(struct draft *d)
+static void plan_guard_begin(struct draft *d)
 {
     d->guard = (struct guard){0, d->conditions};
 }
 
-static void add(struct draft *d, const struct condition *c)
+static void plan_guard_add(struct draft *d, const struct condition *c)
 {
     if (d->guard.n <= PLAN_MAX_BRANCHES && !has(&d->guard, c))
         d->conditions[d->guard.n++] = *c;
@@ -41,7 +41,7 @@ static void add(struct draft *d, const struct condition *c)
 static void add_all(struct draft *d, const struct guard *g)
 {
     for (int i = 0; i < g->n; i++)
-        add(d, &g->conditions[i]);
+        plan_guard_add(d, &g->conditions[i]);
 }
 
 /* Returns the number of the guard; a new number if there is no equal one yet. */
@@ -80,7 +80,7 @@ int guard_both(struct plan *p, int a, int b)
         return a;
     if (b == p->never)
         return b;
-    begin(&d);
+    plan_guard_begin(&d);
     add_all(&d, &p->guards[a]);
     add_all(&d, &p->guards[b]);
     return intern(p, &d);
@@ -90,10 +90,10 @@ static int common(struct plan *p, int a, int b)
 {
     struct draft d;
 
-    begin(&d);
+    plan_guard_begin(&d);
     for (int i = 0; i < p->guards[a].n; i++)
         if (has(&p->guards[b], &p->guards[a].conditions[i]))
-            add(&d, &p->guards[a].conditions[i]);
+            plan_guard_add(&d, &p->guards[a].conditions[i]);
     return intern(p, &d);
 }
 
@@ -105,9 +105,9 @@ static int with_branch(struct plan *p, int guard, struct output predicate, int v
 
     if (guard == p->never || has(&p->guards[guard], &c))
         return guard;
-    begin(&d);
+    plan_guard_begin(&d);
     add_all(&d, &p->guards[guard]);
-    add(&d, &c);
+    plan_guard_add(&d, &c);
     return intern(p, &d);
 }
 
@@ -183,8 +183,8 @@ static void find_dead(struct plan *p, int *guard_of)
     const struct condition no_predicate = {OUTPUT_NONE, 0, 0, -1};
     struct draft never;
 
-    begin(&never);
-    add(&never, &no_predicate);
+    plan_guard_begin(&never);
+    plan_guard_add(&never, &no_predicate);
     p->never = -1;
     for (size_t i = 0; i < p->n_feeds; i++) {
         if (!p->feeds[i].is_dead)
@@ -200,7 +200,7 @@ int plan_guards(struct plan *p, struct arena *scratch, struct order *order,
 {
     struct draft none;
 
-    begin(&none);
+    plan_guard_begin(&none);
     (void)intern(p, &none);
     order->guard = ARENA_ARRAY(scratch, int, graph_n_operations(p->graph));
     find_dead(p, order->guard);

@@ -298,8 +298,8 @@ static void show_life(struct host *h)
     h->progress_at_ms = monotonic_ms();
 }
 
-static int take(const msgpack_object *body, const char *key, void *to, size_t len,
-                struct err *err)
+static int plugin_take(const msgpack_object *body, const char *key, void *to, size_t len,
+                       struct err *err)
 {
     const void *data = NULL;
     size_t found = 0;
@@ -323,7 +323,7 @@ static int take_copies(struct host *h, const msgpack_object *body, struct err *e
     h->n = len / sizeof(*h->copies);
     if (h->worlds == NULL || h->n > h->n_copies)
         return err_set(err, ERR_PROTOCOL, "copies: %zu of %zu", h->n, h->n_copies);
-    if ((rc = take(body, "copies", h->copies, h->n * sizeof(*h->copies), err)) < 0)
+    if ((rc = plugin_take(body, "copies", h->copies, h->n * sizeof(*h->copies), err)) < 0)
         return rc;
     for (size_t i = 0; i < h->n; i++)
         if (h->copies[i] >= h->n_copies)
@@ -414,7 +414,7 @@ static int reset(struct host *h, const struct msg *m, struct msg_out *out,
     if (rc < 0)
         return rc;
     seeds = xcalloc(h->n + 1, sizeof(*seeds));
-    rc = take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
+    rc = plugin_take(&m->body, "seed", seeds, h->n * sizeof(*seeds), err);
     for (size_t i = 0; i < h->n && rc == 0; i++) {
         show_life(h);
         rc = reset_copy(h, i, seeds[i], err);
@@ -430,8 +430,8 @@ static int step(struct host *h, const struct msg *m, struct msg_out *out, struct
     int rc = take_copies(h, &m->body, err);
 
     if (rc == 0)
-        rc = take(&m->body, "actions", h->actions,
-                  h->n * h->action_before[h->n_agents] * sizeof(float), err);
+        rc = plugin_take(&m->body, "actions", h->actions,
+                         h->n * h->action_before[h->n_agents] * sizeof(float), err);
     for (size_t i = 0; i < h->n && rc == 0; i++) {
         const struct brood_env_view v = view(h, i);
 

@@ -78,7 +78,7 @@ static const struct value_list *list_of(int dtype)
 }
 
 /* The last value is repeated to the end; without any, all are zero. */
-static void fill(const Tf__TensorProto *p, char *to, size_t n)
+static void attr_proto_fill(const Tf__TensorProto *p, char *to, size_t n)
 {
     const struct value_list *l = list_of(p->dtype);
     const size_t size = dtype_size((enum dtype)p->dtype);
@@ -143,7 +143,7 @@ static int tensor_from_proto(struct arena *a, const Tf__TensorProto *p,
     if (t.dtype == DT_STRING)
         fill_strings(p, t.data, n);
     else if (p->tensor_content.len == 0)
-        fill(p, t.data, n);
+        attr_proto_fill(p, t.data, n);
     else if (p->tensor_content.len == bytes)
         memcpy(t.data, p->tensor_content.data, bytes);
     else

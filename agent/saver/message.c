@@ -11,7 +11,7 @@ struct budget {
     size_t left;
 };
 
-static void *take(void *ctx, size_t size)
+static void *message_take(void *ctx, size_t size)
 {
     struct budget *b = ctx;
 
@@ -29,7 +29,7 @@ void *message_unpack(struct arena *a, const ProtobufCMessageDescriptor *type,
                      const void *data, size_t len_bytes)
 {
     struct budget budget = {a, SPARE_BYTES};
-    ProtobufCAllocator allocator = {take, give_back, &budget};
+    ProtobufCAllocator allocator = {message_take, give_back, &budget};
 
     if (len_bytes > MESSAGE_MAX_BYTES)
         return NULL;

@@ -105,7 +105,7 @@ static int is_identifier(const char *s)
     return 1;
 }
 
-static void put(struct wbuf *b, const char *text)
+static void op_list_put(struct wbuf *b, const char *text)
 {
     wbuf_bytes(b, text, strlen(text));
 }
@@ -118,14 +118,14 @@ static int put_arg(struct wbuf *b, const Tf__OpDef__ArgDef *arg)
     if (!is_identifier(arg->name) || (attr[0] != '\0' && !is_identifier(attr)) ||
         (arg->number_attr[0] != '\0' && !is_identifier(arg->number_attr)))
         return -1;
-    put(b, arg->name);
-    put(b, arg->is_ref ? ":&" : ":");
+    op_list_put(b, arg->name);
+    op_list_put(b, arg->is_ref ? ":&" : ":");
     if (arg->number_attr[0] != '\0') {
-        put(b, arg->number_attr);
-        put(b, "*");
+        op_list_put(b, arg->number_attr);
+        op_list_put(b, "*");
     }
     (void)snprintf(number, sizeof(number), "#%d", arg->type);
-    put(b, attr[0] != '\0' ? attr : number);
+    op_list_put(b, attr[0] != '\0' ? attr : number);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int put_args(struct wbuf *b, Tf__OpDef__ArgDef *const *args, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
-            put(b, ", ");
+            op_list_put(b, ", ");
         if (put_arg(b, args[i]) != 0)
             return -1;
     }
@@ -171,16 +171,16 @@ static void put_default(struct wbuf *b, const char *kind, const Tf__AttrValue *v
     default:
         break;
     }
-    put(b, text);
+    op_list_put(b, text);
 }
 
 static int put_attr(struct wbuf *b, const Tf__OpDef__AttrDef *attr)
 {
     if (!is_identifier(attr->name) || strpbrk(attr->type, ",;:=") != NULL)
         return -1;
-    put(b, attr->name);
-    put(b, ":");
-    put(b, attr->type);
+    op_list_put(b, attr->name);
+    op_list_put(b, ":");
+    op_list_put(b, attr->type);
     put_default(b, attr->type, attr->default_value);
     return 0;
 }
@@ -194,11 +194,11 @@ const struct op_def *op_def_from_proto(struct graph *g, const Tf__OpDef *p)
 
     if (!bad)
         bad = put_args(&b, p->input_arg, p->n_input_arg);
-    put(&b, " -> ");
+    op_list_put(&b, " -> ");
     if (!bad)
         bad = put_args(&b, p->output_arg, p->n_output_arg);
     for (size_t i = 0; !bad && i < p->n_attr; i++) {
-        put(&b, i == 0 ? "; " : ", ");
+        op_list_put(&b, i == 0 ? "; " : ", ");
         bad = put_attr(&b, p->attr[i]);
     }
     wbuf_u8(&b, '\0');
@@ -229,9 +229,9 @@ static int put_attr_of_value(struct wbuf *b, const struct attr *a)
 {
     if (!is_identifier(a->name))
         return -1;
-    put(b, a->name);
-    put(b, ":");
-    put(b, kind_names[a->kind]);
+    op_list_put(b, a->name);
+    op_list_put(b, ":");
+    op_list_put(b, kind_names[a->kind]);
     return 0;
 }
 
@@ -242,13 +242,13 @@ const struct op_def *op_def_guess(struct graph *g, const char *type,
     struct wbuf b = {0};
     int bad = !is_identifier(type);
 
-    put(&b,
-        "in:" GUESSED_INPUT_TYPES " -> out:" GUESSED_OUTPUT_TYPES "; "
-        "" GUESSED_INPUT_TYPES ":list(type)=[], " GUESSED_OUTPUT_TYPES ":list(type)=[]");
+    op_list_put(&b, "in:" GUESSED_INPUT_TYPES " -> out:" GUESSED_OUTPUT_TYPES "; "
+                    "" GUESSED_INPUT_TYPES ":list(type)=[], " GUESSED_OUTPUT_TYPES
+                    ":list(type)=[]");
     for (size_t i = 0; !bad && i < n_attrs; i++) {
         if (attrs[i].name[0] == '_')
             continue;
-        put(&b, ", ");
+        op_list_put(&b, ", ");
         bad = put_attr_of_value(&b, &attrs[i]);
     }
     wbuf_u8(&b, '\0');
@@ -270,16 +270,16 @@ const struct op_def *op_def_widen(struct graph *g, struct name_table *known,
     struct wbuf b = {0};
     int bad = 0;
 
-    put(&b, row->type);
-    put(&b, " ");
-    put(&b, row->signature);
+    op_list_put(&b, row->type);
+    op_list_put(&b, " ");
+    op_list_put(&b, row->signature);
     for (size_t i = 0; !bad && i < n_attrs; i++) {
         const Tf__OpDef__AttrDef *d = op_def_attr(p, attrs[i].name);
 
         if (attrs[i].name[0] == '_' ||
             signature_attr(sig, span_of(attrs[i].name)) != NULL)
             continue;
-        put(&b, memchr(b.data, ';', b.len) == NULL ? "; " : ", ");
+        op_list_put(&b, memchr(b.data, ';', b.len) == NULL ? "; " : ", ");
         bad = d != NULL ? put_attr(&b, d) : put_attr_of_value(&b, &attrs[i]);
     }
     wbuf_u8(&b, '\0');

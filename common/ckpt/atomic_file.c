@@ -60,7 +60,7 @@ int atomic_file_new(struct atomic_file **ret, const char *path, int durable,
 }
 
 /* Sets err from errno and removes the temporary file. */
-static int fail(struct atomic_file *f, const char *step, struct err *err)
+static int atomic_file_fail(struct atomic_file *f, const char *step, struct err *err)
 {
     int rc = err_errno(err, "%s: %s", f->path, step);
 
@@ -76,7 +76,7 @@ int atomic_file_append(struct atomic_file *f, const void *data, size_t len_bytes
 {
     CHECK(f->stream != NULL);
     if (len_bytes > 0 && fwrite(data, 1, len_bytes, f->stream) != len_bytes)
-        return fail(f, "write", err);
+        return atomic_file_fail(f, "write", err);
     return 0;
 }
 
@@ -113,9 +113,9 @@ int atomic_file_flush(struct atomic_file *f, struct err *err)
 {
     CHECK(f->stream != NULL);
     if (fflush(f->stream) != 0 || ferror(f->stream))
-        return fail(f, "write", err);
+        return atomic_file_fail(f, "write", err);
     if (f->durable && fsync(fileno(f->stream)) != 0)
-        return fail(f, "fsync", err);
+        return atomic_file_fail(f, "fsync", err);
     return 0;
 }
 
@@ -128,9 +128,9 @@ int atomic_file_commit(struct atomic_file *f, struct err *err)
         return rc;
     f->stream = NULL; /* fclose frees the stream even if it fails */
     if (fclose(stream) != 0)
-        return fail(f, "close", err);
+        return atomic_file_fail(f, "close", err);
     if (beneath_rename(f->temp_path, f->path, 0) != 0)
-        return fail(f, "rename", err);
+        return atomic_file_fail(f, "rename", err);
     return f->durable ? sync_parent(f->path, err) : 0;
 }
 

@@ -74,7 +74,7 @@ void pw_end(struct wbuf *b, size_t begun)
     }
 }
 
-static int fail(struct cursor *c)
+static int protowire_fail(struct cursor *c)
 {
     c->failed = 1;
     return 0;
@@ -91,7 +91,7 @@ int pw_next(struct cursor *c, struct pw_field *ret)
     f.number = tag >> 3;
     f.type = (enum pw_type)(tag & 7);
     if (f.number == 0)
-        return fail(c);
+        return protowire_fail(c);
     switch (f.type) {
     case PW_VARINT:
         f.value = cursor_varint64(c);
@@ -110,7 +110,7 @@ int pw_next(struct cursor *c, struct pw_field *ret)
         break;
     }
     default:
-        return fail(c);
+        return protowire_fail(c);
     }
     if (c->failed)
         return 0;

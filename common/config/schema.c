@@ -755,8 +755,8 @@ void schema_put_text(const struct schema_place *at, const char *text, struct are
     set_text(at->field, text, at->value, arena);
 }
 
-static void fill(const struct schema *s, const void *root, void *base,
-                 struct arena *arena, int unset);
+static void schema_fill(const struct schema *s, const void *root, void *base,
+                        struct arena *arena, int unset);
 
 static void fill_field(const struct field *f, const void *root, void *dst,
                        struct arena *arena, int unset)
@@ -764,18 +764,18 @@ static void fill_field(const struct field *f, const void *root, void *dst,
     const struct schema *below = schema_below(f, root);
 
     if (f->type == FIELD_MAP)
-        fill(below, root, dst, arena, unset);
+        schema_fill(below, root, dst, arena, unset);
     else if (f->type == FIELD_OPTIONAL_MAP)
         /* the values of an optional map stay unset until the map is given */
-        fill(below, root, dst, arena, 1);
+        schema_fill(below, root, dst, arena, 1);
     else if (unset)
         set_unset(f, dst);
     else
         schema_default(f, dst, arena);
 }
 
-static void fill(const struct schema *s, const void *root, void *base,
-                 struct arena *arena, int unset)
+static void schema_fill(const struct schema *s, const void *root, void *base,
+                        struct arena *arena, int unset)
 {
     for (size_t i = 0; i < s->n; i++)
         fill_field(&s->fields[i], root, at_offset(base, s->fields[i].offset), arena,
@@ -784,7 +784,7 @@ static void fill(const struct schema *s, const void *root, void *base,
 
 void schema_defaults(const struct schema *s, void *base, struct arena *arena)
 {
-    fill(s, base, base, arena, 0);
+    schema_fill(s, base, base, arena, 0);
 }
 
 /* ---- single values of a section that was read ---- */

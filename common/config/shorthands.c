@@ -25,7 +25,8 @@ static struct yaml_node *new_node(struct arena *arena, const struct yaml_node *l
     return n;
 }
 
-static void add(struct yaml_node *map, struct yaml_node *child, struct arena *arena)
+static void shorthands_add(struct yaml_node *map, struct yaml_node *child,
+                           struct arena *arena)
 {
     struct yaml_node **children = ARENA_ARRAY(arena, struct yaml_node *, map->n + 1);
 
@@ -49,7 +50,7 @@ static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
         map = ARENA_NEW(arena, struct yaml_node);
         *map = (struct yaml_node){
             .kind = YAML_MAP, .place = like->place, .line = like->line, .key = key};
-        add(parent, map, arena);
+        shorthands_add(parent, map, arena);
     }
     return map->kind == YAML_MAP ? map : NULL;
 }
@@ -78,7 +79,7 @@ static int move(struct expanding *x, const struct yaml_node *value, const char *
         return 0;
     if (other != NULL)
         yaml_remove(map, other);
-    add(map, new_node(x->arena, value, key), x->arena);
+    shorthands_add(map, new_node(x->arena, value, key), x->arena);
     return 0;
 }
 
@@ -167,7 +168,7 @@ static int expand_group(struct expanding *x, struct yaml_node *agents,
                              "these are more than %d agents", AGENT_MAX_COUNT);
         agent = map_in(agents, name->text, group, x->arena);
         if (agent != NULL && yaml_find(agent, "share") == NULL)
-            add(agent, new_node(x->arena, group, "share"), x->arena);
+            shorthands_add(agent, new_node(x->arena, group, "share"), x->arena);
     }
     return 0;
 }
@@ -272,7 +273,7 @@ static void resolve_agent_id(struct yaml_node *own, const struct yaml_node *defa
                              !is_text(value_of(own, defaults, "settings.symmetry"), "env")
                          ? "true"
                          : "false";
-    add(settings, resolved, arena);
+    shorthands_add(settings, resolved, arena);
 }
 
 void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree)

@@ -32,7 +32,8 @@ struct program {
     size_t n, at[CALL_VERDICTS];
 };
 
-static size_t put(struct program *p, int code, uint32_t k, size_t yes, size_t no)
+static size_t call_filter_put(struct program *p, int code, uint32_t k, size_t yes,
+                              size_t no)
 {
     CHECK(p->n < CALL_FILTER_MAX && yes <= UINT8_MAX && no <= UINT8_MAX);
     p->code[p->n] = (struct sock_filter){
@@ -42,12 +43,12 @@ static size_t put(struct program *p, int code, uint32_t k, size_t yes, size_t no
 
 static void put_jump(struct program *p, enum call_verdict to)
 {
-    p->is_jump[put(p, BPF_JMP | BPF_JA, to, 0, 0)] = 1;
+    p->is_jump[call_filter_put(p, BPF_JMP | BPF_JA, to, 0, 0)] = 1;
 }
 
 static void put_return(struct program *p, uint32_t action)
 {
-    (void)put(p, BPF_RET | BPF_K, action, 0, 0);
+    (void)call_filter_put(p, BPF_RET | BPF_K, action, 0, 0);
 }
 
 /* The end of a decision: the answer, or a jump to the checks. */
@@ -71,7 +72,7 @@ static void put_search(struct program *p, const struct range *r, size_t n)
         put_verdict(p, r->verdict);
         return;
     }
-    split = put(p, BPF_JMP | BPF_JGE | BPF_K, r[half].from, 0, 0);
+    split = call_filter_put(p, BPF_JMP | BPF_JGE | BPF_K, r[half].from, 0, 0);
     put_search(p, r, half);
     CHECK(p->n - split - 1 <= UINT8_MAX);
     p->code[split].jt = (uint8_t)(p->n - split - 1);
@@ -105,14 +106,15 @@ static void put_check(struct program *p, enum call_verdict v, uint32_t pid)
     const int is_for_equal = c->how == CHECK_ONE_OF || c->how == CHECK_ITSELF;
 
     p->at[v] = p->n;
-    (void)put(
+    (void)call_filter_put(
         p, BPF_LD | BPF_W | BPF_ABS,
         (uint32_t)(offsetof(struct seccomp_data, args) + sizeof(uint32_t) * c->half), 0,
         0);
     /* Each comparison that decides jumps over the rest and the first of two ends. */
     for (size_t i = 0; i < n; i++)
-        (void)put(p, c->how == CHECK_NO_BITS ? BPF_JMP | BPF_JSET | BPF_K : equals,
-                  values[i], n - i, 0);
+        (void)call_filter_put(
+            p, c->how == CHECK_NO_BITS ? BPF_JMP | BPF_JSET | BPF_K : equals, values[i],
+            n - i, 0);
     put_verdict(p, is_for_equal ? c->otherwise : c->then);
     put_verdict(p, is_for_equal ? c->then : c->otherwise);
 }
@@ -124,10 +126,12 @@ size_t call_filter_make(struct sock_filter ret[CALL_FILTER_MAX], enum confine_ki
     struct range ranges[MAX_RANGES];
     const size_t n = find_ranges(ranges, kind, more);
 
-    (void)put(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-    (void)put(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
+    (void)call_filter_put(&p, BPF_LD | BPF_W | BPF_ABS,
+                          offsetof(struct seccomp_data, arch), 0, 0);
+    (void)call_filter_put(&p, BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0);
     put_verdict(&p, CALL_ENOSYS);
-    (void)put(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+    (void)call_filter_put(&p, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr),
+                          0, 0);
     put_search(&p, ranges, n);
     for (enum call_verdict v = CALL_CHECKS; v < CALL_VERDICTS; v++)
         put_check(&p, v, pid);

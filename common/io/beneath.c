@@ -69,7 +69,7 @@ static int is_same(int a, int b)
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static void add(const char *path, int fd)
+static void beneath_add(const char *path, int fd)
 {
     struct held *h;
 
@@ -163,7 +163,7 @@ static int hold(const char *dir, int is_same_only, struct err *err)
     (void)pthread_mutex_lock(&table.mutex);
     h = find_exact(dir);
     if (h == NULL) {
-        add(dir, fd);
+        beneath_add(dir, fd);
     } else {
         same = is_same(h->fd, fd);
         if (same < 0)
@@ -388,7 +388,7 @@ static mode_t granted(int root, mode_t mode)
     return fstat(root, &st) == 0 ? mode & st.st_mode & 0777 : mode & 0700;
 }
 
-static int check(int root, int fd, int flags)
+static int beneath_check(int root, int fd, int flags)
 {
     struct stat st, top;
 
@@ -410,7 +410,7 @@ static int open_there(int root, const char *rest, int flags)
     int fd = open_beneath(root, rest, (flags & ~(O_CREAT | O_EXCL | O_TRUNC)) | extra, 0);
 
     if (fd >= 0)
-        fd = check(root, fd, flags);
+        fd = beneath_check(root, fd, flags);
     if (fd >= 0 && (flags & O_TRUNC) != 0 && ftruncate(fd, 0) < 0)
         return fail_with(fd, errno);
     return fd;

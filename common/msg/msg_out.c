@@ -24,7 +24,7 @@ void msg_out_done(struct msg_out *o)
     msg_out_init(o);
 }
 
-static void begin(struct msg_out *o, enum msg_type type, size_t n_elements)
+static void msg_out_begin(struct msg_out *o, enum msg_type type, size_t n_elements)
 {
     static const char no_length_yet[FRAME_HEADER_BYTES];
 
@@ -38,21 +38,21 @@ static void begin(struct msg_out *o, enum msg_type type, size_t n_elements)
 
 void msg_begin_request(struct msg_out *o, uint32_t id, const char *method)
 {
-    begin(o, MSG_REQUEST, 4);
+    msg_out_begin(o, MSG_REQUEST, 4);
     msg_u64(o, id);
     msg_str(o, method);
 }
 
 void msg_begin_response(struct msg_out *o, uint32_t id)
 {
-    begin(o, MSG_RESPONSE, 4);
+    msg_out_begin(o, MSG_RESPONSE, 4);
     msg_u64(o, id);
     msg_nil(o);
 }
 
 void msg_begin_notification(struct msg_out *o, const char *method)
 {
-    begin(o, MSG_NOTIFICATION, 3);
+    msg_out_begin(o, MSG_NOTIFICATION, 3);
     msg_str(o, method);
 }
 
@@ -87,7 +87,7 @@ static void pack_why(struct msg_out *o, const struct err *why)
 
 void msg_error_response(struct msg_out *o, uint32_t id, const struct err *err)
 {
-    begin(o, MSG_RESPONSE, 4);
+    msg_out_begin(o, MSG_RESPONSE, 4);
     msg_u64(o, id);
     pack_why(o, err);
     msg_nil(o);

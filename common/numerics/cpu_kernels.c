@@ -56,7 +56,7 @@ static enum cpu_kernels best(void)
 }
 
 /* Returns CPU_KERNELS_COUNT if there are no kernels of that name. */
-static enum cpu_kernels find(const char *name)
+static enum cpu_kernels cpu_kernels_find(const char *name)
 {
     enum cpu_kernels k = CPU_KERNELS_PORTABLE;
 
@@ -65,10 +65,10 @@ static enum cpu_kernels find(const char *name)
     return k;
 }
 
-static enum cpu_kernels choose(void)
+static enum cpu_kernels cpu_kernels_choose(void)
 {
     const char *wish = getenv(CPU_KERNELS_VARIABLE);
-    const enum cpu_kernels k = wish != NULL ? find(wish) : CPU_KERNELS_COUNT;
+    const enum cpu_kernels k = wish != NULL ? cpu_kernels_find(wish) : CPU_KERNELS_COUNT;
 
     if (wish == NULL || *wish == '\0')
         return best();
@@ -89,6 +89,6 @@ enum cpu_kernels cpu_kernels(void)
     static enum cpu_kernels chosen = CPU_KERNELS_COUNT;
 
     if (chosen == CPU_KERNELS_COUNT)
-        chosen = choose();
+        chosen = cpu_kernels_choose();
     return chosen;
 }

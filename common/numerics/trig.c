@@ -39,7 +39,7 @@ static struct pair product(double a, double b)
     return (struct pair){hi, ((a1 * b1 - hi) + a1 * b2 + a2 * b1) + a2 * b2};
 }
 
-static struct pair add(struct pair a, struct pair b)
+static struct pair trig_add(struct pair a, struct pair b)
 {
     struct pair hi = sum(a.hi, b.hi), lo = sum(a.lo, b.lo);
 
@@ -62,7 +62,7 @@ static struct pair multiply(struct pair a, struct pair b)
 static struct pair divide(struct pair a, struct pair b)
 {
     double q = a.hi / b.hi;
-    struct pair rest = add(a, negative(multiply((struct pair){q, 0.0}, b)));
+    struct pair rest = trig_add(a, negative(multiply((struct pair){q, 0.0}, b)));
 
     return sum_ordered(q, (rest.hi + rest.lo) / b.hi);
 }
@@ -79,7 +79,7 @@ static struct pair polynomial(struct pair z, const struct pair *coefficient, siz
         tail = tail * z.hi + rest[i];
     p = sum(tail, 0.0);
     for (size_t i = n; i-- > 0;)
-        p = add(multiply(p, z), coefficient[i]);
+        p = trig_add(multiply(p, z), coefficient[i]);
     return p;
 }
 
@@ -123,8 +123,8 @@ static struct pair reduce(double x, double quarters)
 {
     struct pair r = sum(x - quarters * 0x1.921fb544p+0, -quarters * 0x1.0b4611a6p-34);
 
-    r = add(r, (struct pair){-quarters * 0x1.3198a2e0p-69, 0.0});
-    return add(r, (struct pair){-quarters * 0x1.b839a252049c1p-104, 0.0});
+    r = trig_add(r, (struct pair){-quarters * 0x1.3198a2e0p-69, 0.0});
+    return trig_add(r, (struct pair){-quarters * 0x1.b839a252049c1p-104, 0.0});
 }
 
 void sincos_f64(double x, double *ret_sin, double *ret_cos)
@@ -187,12 +187,12 @@ static struct pair angle_in_octant(double small, double big)
 {
     const double i = floor(small / big * 16.0 + 0.5), c = i / 16.0;
     const struct pair s =
-        divide(add((struct pair){small, 0.0}, negative(product(c, big))),
-               add((struct pair){big, 0.0}, product(c, small)));
+        divide(trig_add((struct pair){small, 0.0}, negative(product(c, big))),
+               trig_add((struct pair){big, 0.0}, product(c, small)));
     const struct pair series = polynomial(multiply(s, s), atan_series, COUNT(atan_series),
                                           atan_rest, COUNT(atan_rest));
 
-    return add(atan_step[(size_t)i], multiply(s, series));
+    return trig_add(atan_step[(size_t)i], multiply(s, series));
 }
 
 /* Returns the angle of the point (x, y). x and y are finite and not negative, and not
@@ -209,8 +209,8 @@ static struct pair angle_in_quadrant(double y, double x, int left)
     else
         angle = angle_in_octant(small * scale, big * scale);
     if (y > x)
-        angle = add(half_pi, negative(angle));
-    return left ? add(pi, negative(angle)) : angle;
+        angle = trig_add(half_pi, negative(angle));
+    return left ? trig_add(pi, negative(angle)) : angle;
 }
 
 double atan2_f64(double y, double x)

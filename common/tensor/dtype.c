@@ -18,7 +18,7 @@ static const struct dtype_row ROWS[] = {
 
 enum { N_ROWS = sizeof(ROWS) / sizeof(ROWS[0]) };
 
-static const struct dtype_row *find(int number)
+static const struct dtype_row *dtype_find(int number)
 {
     for (size_t i = 0; i < N_ROWS; i++) {
         if ((int)ROWS[i].dtype == number)
@@ -29,19 +29,19 @@ static const struct dtype_row *find(int number)
 
 int dtype_valid(int number)
 {
-    return find(number) != NULL;
+    return dtype_find(number) != NULL;
 }
 
 const char *dtype_name(enum dtype dtype)
 {
-    const struct dtype_row *row = find((int)dtype);
+    const struct dtype_row *row = dtype_find((int)dtype);
 
     return row != NULL ? row->name : "invalid";
 }
 
 const char *dtype_symbol(enum dtype dtype)
 {
-    const struct dtype_row *row = find((int)dtype);
+    const struct dtype_row *row = dtype_find((int)dtype);
 
     return row != NULL ? row->symbol : "DT_INVALID";
 }
@@ -56,7 +56,7 @@ const char *dtype_label(enum dtype dtype, char ret[DTYPE_LABEL_BYTES])
 
 size_t dtype_size(enum dtype dtype)
 {
-    const struct dtype_row *row = find((int)dtype);
+    const struct dtype_row *row = dtype_find((int)dtype);
 
     return row != NULL ? row->size : 0;
 }

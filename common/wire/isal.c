@@ -11,7 +11,7 @@
 static struct isal loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void *find(void *library, const char *name)
+static void *isal_find(void *library, const char *name)
 {
     void *function = library != NULL ? dlsym(library, name) : NULL;
 
@@ -27,9 +27,9 @@ static void load(void)
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
     loaded.crc32_iscsi =
-        (__typeof__(loaded.crc32_iscsi))(uintptr_t)find(library, "crc32_iscsi");
-    loaded.crc32_gzip_refl =
-        (__typeof__(loaded.crc32_gzip_refl))(uintptr_t)find(library, "crc32_gzip_refl");
+        (__typeof__(loaded.crc32_iscsi))(uintptr_t)isal_find(library, "crc32_iscsi");
+    loaded.crc32_gzip_refl = (__typeof__(loaded.crc32_gzip_refl))(uintptr_t)isal_find(
+        library, "crc32_gzip_refl");
 }
 
 const struct isal *isal(void)

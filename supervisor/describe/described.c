@@ -66,7 +66,7 @@ static struct noted *noted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list and the arena */
 
 /* The caller holds the lock. */
-static struct noted *find(const char *hash)
+static struct noted *described_find(const char *hash)
 {
     struct noted *p = noted;
 
@@ -80,7 +80,7 @@ static struct noted *find_noted(const char *hash)
     struct noted *p;
 
     (void)pthread_mutex_lock(&lock);
-    p = find(hash);
+    p = described_find(hash);
     (void)pthread_mutex_unlock(&lock);
     return p;
 }
@@ -200,7 +200,7 @@ void program_start_as(const char *hash, const char *other)
 
     (void)pthread_mutex_lock(&lock);
     if (p->kept == NULL)
-        p->kept = find(other)->kept;
+        p->kept = described_find(other)->kept;
     (void)pthread_mutex_unlock(&lock);
 }
 

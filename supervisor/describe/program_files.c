@@ -44,7 +44,8 @@ static void cut_to_common(char *folder, const char *path)
         *strrchr(folder, '/') = '\0';
 }
 
-static int add(struct search *s, const char *path, const char *name, int is_named)
+static int program_files_add(struct search *s, const char *path, const char *name,
+                             int is_named)
 {
     struct program_files *r = s->ret;
 
@@ -89,7 +90,7 @@ static int add_named(struct search *s, const msgpack_object *answer)
             rc = err_set(s->err, ERR_PROTOCOL, "files: '%.100s' is no absolute path",
                          path);
         if (rc == 0)
-            rc = add(s, path, NULL, 1);
+            rc = program_files_add(s, path, NULL, 1);
     }
     return rc;
 }
@@ -117,7 +118,7 @@ static int add_package(struct search *s, const msgpack_object *answer)
             char *path = xasprintf("%s/%s", folder, name);
             char *in = xasprintf("package/%s", name);
 
-            rc = add(s, path, in, 1);
+            rc = program_files_add(s, path, in, 1);
             free(path);
             free(in);
         }
@@ -175,7 +176,7 @@ static int add_words(struct search *s, const struct yaml_node *command)
         if ((i > 0 || strchr(word, '/') != NULL) && realpath(path, real) != NULL &&
             is_below(real, s->directory) && stat(real, &st) == 0 && S_ISREG(st.st_mode) &&
             !is_in_foreign(s, real))
-            rc = add(s, real, NULL, 0);
+            rc = program_files_add(s, real, NULL, 0);
         free(path);
     }
     return rc;
@@ -200,7 +201,7 @@ static int add_tree(struct search *s, const char *path, const char *top, int all
     if (strcmp(real, top) != 0 && !is_below(real, top))
         return 0; /* a link that leads outside */
     if (S_ISREG(st.st_mode))
-        return add(s, real, NULL, 0);
+        return program_files_add(s, real, NULL, 0);
     if (!S_ISDIR(st.st_mode) || depth == MAX_DEPTH || is_foreign(real))
         return 0;
     n = beneath_scandir(real, &entries, all ? beneath_is_entry : is_shown);
@@ -377,8 +378,8 @@ static int read_all(struct search *s)
 }
 
 /* Finds the directory of the program, without links in it. Of a copy adds all files. */
-static int begin(struct search *s, const struct agent_config *a,
-                 const struct program_place *place, char real[PATH_MAX])
+static int program_files_begin(struct search *s, const struct agent_config *a,
+                               const struct program_place *place, char real[PATH_MAX])
 {
     char *files, *directory, top[PATH_MAX];
     int rc = 0;
@@ -408,7 +409,7 @@ int program_files_find(struct program_files *ret, const msgpack_object *answer,
     int rc;
 
     *ret = (struct program_files){.within = ""};
-    rc = begin(&s, a, place, real);
+    rc = program_files_begin(&s, a, place, real);
     if (rc == 0 && strcmp(real, "/") == 0)
         *real = '\0';
     if (rc == 0)

@@ -50,7 +50,7 @@ static size_t n_kinds(const struct particle_world *w)
     return w->n_agents - n_collectors(w);
 }
 
-static void build(struct particle_world *w, const void *params)
+static void collect_treasure_build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
     const int64_t others = p->collectors + p->deposits - 1;
@@ -191,7 +191,7 @@ struct column {
     size_t stride;
 };
 
-static void put(struct column *o, double x)
+static void collect_treasure_put(struct column *o, double x)
 {
     *o->to = x;
     o->to += o->stride;
@@ -200,21 +200,22 @@ static void put(struct column *o, double x)
 static void put_velocity(const struct particle_world *w, size_t copy, size_t agent,
                          struct column *o)
 {
-    put(o, particle_vel(w, agent, 0)[copy]);
-    put(o, particle_vel(w, agent, 1)[copy]);
+    collect_treasure_put(o, particle_vel(w, agent, 0)[copy]);
+    collect_treasure_put(o, particle_vel(w, agent, 1)[copy]);
 }
 
 static void put_kind(const struct particle_world *w, double kind, struct column *o)
 {
     for (size_t k = 1; k <= n_kinds(w); k++)
-        put(o, kind == (double)k ? 1.0 : 0.0);
+        collect_treasure_put(o, kind == (double)k ? 1.0 : 0.0);
 }
 
 static void put_rel(const struct particle_world *w, size_t copy, size_t self,
                     size_t entity, struct column *o)
 {
     for (size_t axis = 0; axis < 2; axis++)
-        put(o, particle_pos(w, entity, axis)[copy] - particle_pos(w, self, axis)[copy]);
+        collect_treasure_put(o, particle_pos(w, entity, axis)[copy] -
+                                    particle_pos(w, self, axis)[copy]);
 }
 
 struct near {
@@ -264,14 +265,15 @@ static void put_treasures(const struct particle_world *w, size_t copy, size_t se
         if (kind(w, t)[copy] != 0.0) {
             put_rel(w, copy, self, t, o);
         } else {
-            put(o, 0.0);
-            put(o, 0.0);
+            collect_treasure_put(o, 0.0);
+            collect_treasure_put(o, 0.0);
         }
         put_kind(w, kind(w, t)[copy], o);
     }
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void collect_treasure_observe(const struct particle_world *w, size_t self,
+                                     struct particle_obs *o)
 {
     double *first = o->made + o->width * o->n;
 
@@ -281,8 +283,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
         struct column column = {first + c, o->n};
         const size_t copy = o->first + c;
 
-        put(&column, particle_pos(w, self, 0)[copy]);
-        put(&column, particle_pos(w, self, 1)[copy]);
+        collect_treasure_put(&column, particle_pos(w, self, 0)[copy]);
+        collect_treasure_put(&column, particle_pos(w, self, 1)[copy]);
         put_velocity(w, copy, self, &column);
         if (self < n_collectors(w))
             put_kind(w, carried(w, self)[copy], &column);
@@ -293,7 +295,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 
 /* The places where treasures appear have the square's symmetries. Other agents and treasures
  * are sorted by distance, so that no two are alike. */
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void collect_treasure_symmetry(const struct particle_world *w,
+                                      struct particle_symmetry *y)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
         particle_symmetry_agent(y, a);
@@ -388,7 +391,7 @@ static void reward_copy(const struct particle_world *w, size_t copy, double *con
     }
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void collect_treasure_reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t c = 0; c < w->n_copies; c++)
         reward_copy(w, c, ret);
@@ -417,11 +420,11 @@ static int draw(const struct particle_world *w, size_t copy, size_t entity,
 
 const struct particle_scenario particle_collect_treasure = {
     .mpe2_only = 1,
-    .build = build,
+    .build = collect_treasure_build,
     .reset = reset,
     .after_physics = after_physics,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .observe = collect_treasure_observe,
+    .symmetry = collect_treasure_symmetry,
+    .reward = collect_treasure_reward,
     .draw = draw,
 };

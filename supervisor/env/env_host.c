@@ -105,7 +105,7 @@ void env_host_stop(struct env_host *h, uint64_t deadline_ms)
 }
 
 /* Returns the table that has the process; *process becomes its index in that table. */
-static struct agent_table *find(const struct env_host *h, size_t *process)
+static struct agent_table *env_host_find(const struct env_host *h, size_t *process)
 {
     for (size_t i = 0; i < h->n; i++) {
         if (*process < agent_table_count(h->tables[i]))
@@ -127,21 +127,21 @@ size_t env_host_count(const struct env_host *h)
 
 void env_host_info(const struct env_host *h, size_t process, struct agent_info *ret)
 {
-    struct agent_table *t = find(h, &process);
+    struct agent_table *t = env_host_find(h, &process);
 
     agent_table_info(t, process, ret);
 }
 
 int env_host_kill(struct env_host *h, size_t process, struct err *err)
 {
-    struct agent_table *t = find(h, &process);
+    struct agent_table *t = env_host_find(h, &process);
 
     return agent_table_kill(t, process, err);
 }
 
 int env_host_respawn(struct env_host *h, size_t process, struct err *err)
 {
-    struct agent_table *t = find(h, &process);
+    struct agent_table *t = env_host_find(h, &process);
 
     return agent_table_respawn(t, process, err);
 }

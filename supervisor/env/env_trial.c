@@ -43,7 +43,7 @@ static uint64_t episode_of(const struct trial *t, size_t copy)
 /* ---- random actions ---- */
 
 /* Chooses among the allowed entries of a head, or among all if none is. */
-static void choose(float *head, const uint8_t *allowed, int32_t n, double draw)
+static void env_trial_choose(float *head, const uint8_t *allowed, int32_t n, double draw)
 {
     int32_t n_allowed = 0, chosen;
 
@@ -68,7 +68,8 @@ static void draw_action(const struct action_space *s, const uint8_t *allowed,
     for (int32_t i = space_first_number(s); i < s->width; i++)
         row[i] = (float)(low + (high - low) * draws[i]);
     for (int h = 0; s->kind != SPACE_BOX && h < s->n_heads; at += s->heads[h++])
-        choose(row + at, allowed != NULL ? allowed + at : NULL, s->heads[h], draws[h]);
+        env_trial_choose(row + at, allowed != NULL ? allowed + at : NULL, s->heads[h],
+                         draws[h]);
 }
 
 static void draw_actions(struct trial *t)

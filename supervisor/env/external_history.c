@@ -88,7 +88,8 @@ static int made_step(const struct external_episode *e, size_t step)
     return e->runs && !e->lost && e->n_steps >= step;
 }
 
-static size_t choose(struct external_world *w, struct external_process *p, size_t step)
+static size_t external_history_choose(struct external_world *w,
+                                      struct external_process *p, size_t step)
 {
     p->replayed.n = 0;
     for (size_t c = p->first; c < p->first + p->n; c++)
@@ -104,7 +105,7 @@ static int begin_revival(struct external_world *w, struct external_process *p,
     for (size_t c = p->first; c < p->first + p->n; c++)
         if (made_step(&w->episodes[c], 0) && w->episodes[c].too_long)
             lose(w, p, c, w->episodes[c].n_steps);
-    if (choose(w, p, 0) == 0)
+    if (external_history_choose(w, p, 0) == 0)
         return 0;
     msg_begin_request(o, id, "reset");
     external_pack_reset(w, p, &p->replayed, o);
@@ -141,7 +142,7 @@ static int pack(void *ctx, size_t process, size_t i, uint32_t id, struct msg_out
 
     if (i == 0 && begin_revival(w, p, id, o))
         return 1;
-    if (i > 0 && choose(w, p, p->revived + 1) > 0) {
+    if (i > 0 && external_history_choose(w, p, p->revived + 1) > 0) {
         msg_begin_request(o, id, "step");
         external_pack_step(w, p, &p->replayed, NULL, p->revived, o);
         p->revived++;
@@ -172,8 +173,8 @@ static void compare(struct external_world *w, struct external_process *p,
         external_write_now(w, kind, x, i, copy);
 }
 
-static int check(void *ctx, size_t process, size_t i, const struct msg *response,
-                 struct err *err)
+static int external_history_check(void *ctx, size_t process, size_t i,
+                                  const struct msg *response, struct err *err)
 {
     struct external_world *w = ctx;
     struct external_process *p = &w->processes[process];
@@ -214,5 +215,7 @@ static int repack(void *ctx, size_t process, uint32_t id, struct msg_out *o)
     return 1;
 }
 
-const struct agent_revival external_revival = {
-    .pack = pack, .check = check, .repack = repack, .pardon = external_pardon};
+const struct agent_revival external_revival = {.pack = pack,
+                                               .check = external_history_check,
+                                               .repack = repack,
+                                               .pardon = external_pardon};

@@ -78,8 +78,8 @@ void external_pack(const struct external_world *w, const struct external_process
 
 /* ---- answers ---- */
 
-static int take(const msgpack_object *body, const char *key, size_t len, const char **ret,
-                struct err *err)
+static int external_messages_take(const msgpack_object *body, const char *key, size_t len,
+                                  const char **ret, struct err *err)
 {
     const void *data = NULL;
     size_t found = 0;
@@ -103,19 +103,21 @@ static int take_all(const struct external_world *w, enum external_kind kind,
 
     if (body->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "not a map");
-    rc = take(body, "obs", n * w->obs_before[n_agents], &a->obs, err);
+    rc = external_messages_take(body, "obs", n * w->obs_before[n_agents], &a->obs, err);
     if (rc == 0)
-        rc = take(body, "present", each, &a->present, err);
+        rc = external_messages_take(body, "present", each, &a->present, err);
     if (rc == 0 && w->spec->masks)
-        rc = take(body, "allowed", n * w->action_before[n_agents], &a->allowed, err);
+        rc = external_messages_take(body, "allowed", n * w->action_before[n_agents],
+                                    &a->allowed, err);
     if (rc == 0 && kind == EXTERNAL_STEP)
-        rc = take(body, "reward", each * sizeof(double), &a->reward, err);
+        rc = external_messages_take(body, "reward", each * sizeof(double), &a->reward,
+                                    err);
     if (rc == 0 && kind == EXTERNAL_STEP)
-        rc = take(body, "terminated", each, &a->terminated, err);
+        rc = external_messages_take(body, "terminated", each, &a->terminated, err);
     if (rc == 0 && kind == EXTERNAL_STEP && w->spec->n_metrics > 0 &&
         msg_get(body, "metrics") != NULL)
-        rc = take(body, "metrics", n * w->spec->n_metrics * sizeof(double), &a->metrics,
-                  err);
+        rc = external_messages_take(
+            body, "metrics", n * w->spec->n_metrics * sizeof(double), &a->metrics, err);
     return rc;
 }
 

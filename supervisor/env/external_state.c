@@ -35,7 +35,7 @@ size_t external_world_state_bytes(const struct external_world *w)
     return bytes;
 }
 
-static char *put(char *to, const void *from, size_t n)
+static char *external_state_put(char *to, const void *from, size_t n)
 {
     if (n > 0)
         memcpy(to, from, n);
@@ -44,7 +44,7 @@ static char *put(char *to, const void *from, size_t n)
 
 static char *put_u64(char *to, uint64_t v)
 {
-    return put(to, &v, sizeof(v));
+    return external_state_put(to, &v, sizeof(v));
 }
 
 void external_world_save(const struct external_world *w, void *dst)
@@ -60,8 +60,8 @@ void external_world_save(const struct external_world *w, void *dst)
             continue;
         p = put_u64(p, e->seed);
         p = put_u64(p, e->n_steps);
-        p = put(p, e->sums, (e->n_steps + 1) * sizeof(*e->sums));
-        p = put(p, e->actions, e->n_steps * row_bytes(w));
+        p = external_state_put(p, e->sums, (e->n_steps + 1) * sizeof(*e->sums));
+        p = external_state_put(p, e->actions, e->n_steps * row_bytes(w));
     }
 }
 

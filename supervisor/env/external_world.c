@@ -195,8 +195,8 @@ static void on_reset(void *ctx, size_t process, const struct msg *response);
 static void on_step(void *ctx, size_t process, const struct msg *response);
 
 /* Sends the request about p->asked. */
-static int ask(struct external_world *w, struct external_process *p,
-               enum external_kind kind, struct err *err)
+static int external_world_ask(struct external_world *w, struct external_process *p,
+                              enum external_kind kind, struct err *err)
 {
     const size_t i = (size_t)(p - w->processes);
     const int resets = kind == EXTERNAL_RESET;
@@ -243,7 +243,7 @@ static int is_incomplete(struct external_world *w, size_t process)
     struct external_process *p = &w->processes[process];
     struct err err = {0};
 
-    if (external_take_rest(w, p) > 0 && ask(w, p, p->kind, &err) < 0)
+    if (external_take_rest(w, p) > 0 && external_world_ask(w, p, p->kind, &err) < 0)
         external_fail(w, &err);
     return w->outstanding > 0 || w->failed;
 }
@@ -332,7 +332,7 @@ int external_world_make_ready(struct external_world *w, struct err *err)
                 p->asked.copies[p->asked.n++] = c;
         if (p->asked.n == 0 && p->is_known)
             continue;
-        rc = ask(w, p, EXTERNAL_RESET, err);
+        rc = external_world_ask(w, p, EXTERNAL_RESET, err);
         if (rc < 0)
             return rc;
     }
@@ -350,7 +350,7 @@ static int step_process(struct external_world *w, struct external_process *p,
         else
             external_write_idle(w, c);
     }
-    return p->asked.n > 0 ? ask(w, p, EXTERNAL_STEP, err) : 0;
+    return p->asked.n > 0 ? external_world_ask(w, p, EXTERNAL_STEP, err) : 0;
 }
 
 static void note(struct external_world *w)

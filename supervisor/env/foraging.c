@@ -334,8 +334,8 @@ static int is_empty(const struct world *w, const struct grid *g)
 }
 
 /* Sets the action of player i of a copy, and records the chosen one for pictures. */
-static void choose(struct world *w, const struct grid *g, size_t i, size_t copy,
-                   const float *action)
+static void foraging_choose(struct world *w, const struct grid *g, size_t i, size_t copy,
+                            const float *action)
 {
     const int32_t wanted = (int32_t)env_choice(action, N_ACTIONS);
 
@@ -354,7 +354,7 @@ static void foraging_step(void *world, const float *const *actions, double *cons
 
         for (size_t i = 0; i < w->n_players; i++) {
             reward[i][c] = 0.0;
-            choose(w, &g, i, c, actions[i] + c * N_ACTIONS);
+            foraging_choose(w, &g, i, c, actions[i] + c * N_ACTIONS);
         }
         move_players(w, &g, w->stuck + c * w->n_players);
         for (size_t i = 0; i < w->n_players; i++) {
@@ -396,7 +396,8 @@ static size_t player_width(const struct params *p)
 }
 
 /* width: 3, or 2 to leave the level out. */
-static float *put(float *ret, size_t width, int32_t row, int32_t col, int32_t level)
+static float *foraging_put(float *ret, size_t width, int32_t row, int32_t col,
+                           int32_t level)
 {
     *ret++ = (float)row;
     *ret++ = (float)col;
@@ -408,7 +409,7 @@ static float *put(float *ret, size_t width, int32_t row, int32_t col, int32_t le
 static float *put_unseen(float *ret, size_t width, const float *end)
 {
     while (ret < end)
-        ret = put(ret, width, -1, -1, 0);
+        ret = foraging_put(ret, width, -1, -1, 0);
     return ret;
 }
 
@@ -424,7 +425,7 @@ static float *put_players(const struct world *w, const struct grid *g, size_t se
         int32_t col = p->col - me->col + least(w->sight, me->col);
 
         if (row >= 0 && col >= 0 && row <= 2 * w->sight && col <= 2 * w->sight)
-            ret = put(ret, player_width(&w->p), row, col, p->level);
+            ret = foraging_put(ret, player_width(&w->p), row, col, p->level);
     }
     return ret;
 }
@@ -435,9 +436,9 @@ static float *put_food(const struct world *w, const struct grid *g,
     for (int32_t row = me->row - w->sight; row <= me->row + w->sight; row++) {
         for (int32_t col = me->col - w->sight; col <= me->col + w->sight; col++) {
             if (food_at(w, g, row, col) > 0)
-                ret = put(ret, 3, row - me->row + least(w->sight, me->row),
-                          col - me->col + least(w->sight, me->col),
-                          food_at(w, g, row, col));
+                ret = foraging_put(ret, 3, row - me->row + least(w->sight, me->row),
+                                   col - me->col + least(w->sight, me->col),
+                                   food_at(w, g, row, col));
         }
     }
     return ret;
@@ -508,8 +509,8 @@ static void observe_entities(const struct world *w, const struct grid *g, size_t
                              float *row)
 {
     const struct player *me = &g->player[self];
-    float *next = put(row, player_width(&w->p), least(w->sight, me->row),
-                      least(w->sight, me->col), me->level);
+    float *next = foraging_put(row, player_width(&w->p), least(w->sight, me->row),
+                               least(w->sight, me->col), me->level);
     float *end = next + ENTITY_WIDTH * entities_of(&w->p);
 
     for (int32_t r = me->row - w->sight; r <= me->row + w->sight; r++)
@@ -727,9 +728,9 @@ static int foraging_load(void *world, const void *src, struct err *err)
 
 /* ---- drawing ---- */
 
-static struct scene_thing *add(const struct world *w, struct scene *ret,
-                               enum scene_kind kind, int32_t row, int32_t col,
-                               double size)
+static struct scene_thing *foraging_add(const struct world *w, struct scene *ret,
+                                        enum scene_kind kind, int32_t row, int32_t col,
+                                        double size)
 {
     return scene_add(ret, kind, col + 0.5, w->rows - row - 0.5, size);
 }
@@ -741,7 +742,7 @@ static void draw_food(const struct world *w, const struct grid *g, struct scene 
 
         if (g->cell[i] == 0)
             continue;
-        t = add(w, ret, SCENE_FOOD, i / w->cols, i % w->cols, 0.36);
+        t = foraging_add(w, ret, SCENE_FOOD, i / w->cols, i % w->cols, 0.36);
         t->id = (int32_t)w->n_players + i;
         scene_label(t, "%d", (int)g->cell[i]);
     }
@@ -752,7 +753,7 @@ static void draw_player(const struct world *w, const struct player *p, size_t i,
 {
     const int last = w->last[copy * w->n_players + i];
     const int stuck = w->stuck[copy * w->n_players + i];
-    struct scene_thing *t = add(w, ret, SCENE_AGENT, p->row, p->col, 0.32);
+    struct scene_thing *t = foraging_add(w, ret, SCENE_AGENT, p->row, p->col, 0.32);
     int32_t row, col;
 
     t->id = t->agent = (int32_t)i;
@@ -761,11 +762,11 @@ static void draw_player(const struct world *w, const struct player *p, size_t i,
         return;
     scene_set_action(ret, i, stuck ? 0.3 : 1.0, "%c", "-NSWEL"[last]);
     if (last == LOAD && !stuck)
-        add(w, ret, SCENE_LOADING, p->row, p->col, 0.42)->agent = (int32_t)i;
+        foraging_add(w, ret, SCENE_LOADING, p->row, p->col, 0.42)->agent = (int32_t)i;
     if (last == LOAD || !stuck)
         return;
     step_from(p, last, &row, &col);
-    t = add(w, ret, SCENE_CONTACT, p->row, p->col, 0.14);
+    t = foraging_add(w, ret, SCENE_CONTACT, p->row, p->col, 0.14);
     t->x += (col - p->col) * 0.44;
     t->y -= (row - p->row) * 0.44;
 }

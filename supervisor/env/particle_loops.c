@@ -830,7 +830,7 @@ static void see(size_t n, size_t stride, const double *a, const double *b, size_
 
 /* Rows */
 
-static void fill(size_t n, double *ret, double x)
+static void particle_loops_fill(size_t n, double *ret, double x)
 {
     for (size_t c = 0; c < n; c++)
         ret[c] = x;
@@ -848,8 +848,8 @@ static void divide(size_t n, double *ret, double by)
         ret[c] /= by;
 }
 
-static void add(size_t n, double *restrict ret, double factor, const double *restrict x,
-                size_t count)
+static void particle_loops_add(size_t n, double *restrict ret, double factor,
+                               const double *restrict x, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
         for (size_t c = 0; c < n; c++)
@@ -870,8 +870,9 @@ static void mix(size_t n, double *restrict ret, const double *restrict team, dou
         ret[c] = team[c] * (1.0 - ratio) + ret[c] * ratio;
 }
 
-static void choose(size_t n, double *restrict ret, const double *restrict goal,
-                   double number, const double *restrict x)
+static void particle_loops_choose(size_t n, double *restrict ret,
+                                  const double *restrict goal, double number,
+                                  const double *restrict x)
 {
     for (size_t c = 0; c < n; c++)
         ret[c] = goal[c] == number ? x[c] : ret[c];
@@ -894,11 +895,11 @@ const struct particle_loops PARTICLE_LOOPS = {
     .touch = touch,
     .bounds = bounds,
     .see = see,
-    .fill = fill,
+    .fill = particle_loops_fill,
     .scale = scale,
     .divide = divide,
-    .add = add,
+    .add = particle_loops_add,
     .sub = sub,
     .mix = mix,
-    .choose = choose,
+    .choose = particle_loops_choose,
 };

@@ -7,7 +7,7 @@
 
 enum { AGENT, LANDMARK };
 
-static void build(struct particle_world *w, const void *params)
+static void simple_build(struct particle_world *w, const void *params)
 {
     particle_add_agents(w, "agent", 1,
                         &(struct particle_entity){
@@ -15,19 +15,20 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, 1, &(struct particle_entity){.size = 0.05});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_observe(const struct particle_world *w, size_t self,
+                           struct particle_obs *o)
 {
     particle_obs_vel(w, o, self);
     particle_obs_rel(w, o, self, LANDMARK);
 }
 
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_symmetry(const struct particle_world *w, struct particle_symmetry *y)
 {
     particle_symmetry_agent(y, AGENT);
     particle_symmetry_points(y, 2, PARTICLE_UNLIKE); /* velocity, landmark */
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_reward(const struct particle_world *w, double *const *ret)
 {
     particle_dist2(w, AGENT, LANDMARK, ret[AGENT]);
     particle_row_scale(w, ret[AGENT], -1.0);
@@ -44,8 +45,8 @@ static void measure(const struct particle_world *w, size_t metric, double *ret)
 const struct particle_scenario particle_simple = {
     .metrics = metrics,
     .measure = measure,
-    .build = build,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .build = simple_build,
+    .observe = simple_observe,
+    .symmetry = simple_symmetry,
+    .reward = simple_reward,
 };

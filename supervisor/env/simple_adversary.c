@@ -26,7 +26,7 @@ static const struct field fields[] = {
 const struct schema simple_adversary_params = {SCHEMA_TABLE(fields),
                                                sizeof(struct params)};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_adversary_build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
     const size_t n = (size_t)p->agents;
@@ -43,7 +43,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, n, &(struct particle_entity){.size = 0.08});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_adversary_observe(const struct particle_world *w, size_t self,
+                                     struct particle_obs *o)
 {
     if (self != ADVERSARY)
         particle_obs_rel_goal(w, o, self, GOAL);
@@ -52,7 +53,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 }
 
 /* Observations show which landmark is the goal only by its place. */
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_adversary_symmetry(const struct particle_world *w,
+                                      struct particle_symmetry *y)
 {
     const size_t n = w->n_landmarks, landmarks = particle_symmetry_orders(y, n);
 
@@ -69,7 +71,7 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
 }
 
 /* All good agents share one reward. */
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_adversary_reward(const struct particle_world *w, double *const *ret)
 {
     double *dist = particle_scratch(w, 0);
 
@@ -90,8 +92,8 @@ static const struct particle_goal goals[] = {{"goal", -1}};
 
 const struct particle_scenario particle_simple_adversary = {
     .goals = goals,
-    .build = build,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .build = simple_adversary_build,
+    .observe = simple_adversary_observe,
+    .symmetry = simple_adversary_symmetry,
+    .reward = simple_adversary_reward,
 };

@@ -12,7 +12,7 @@ enum { EVE, BOB, ALICE, GOAL = 0, KEY = 1, SYMBOLS = 4 };
 
 static const double colours[2][SYMBOLS] = {{1, 0, 0, 0}, {0, 1, 0, 0}};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_crypto_build(struct particle_world *w, const void *params)
 {
     struct particle_entity agent = {
         .size = 0.05, .look = SCENE_ADVERSARY, .obs_width = SYMBOLS};
@@ -27,7 +27,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_crypto_observe(const struct particle_world *w, size_t self,
+                                  struct particle_obs *o)
 {
     if (self == ALICE)
         particle_obs_goal_colour(w, o, GOAL, colours[0], SYMBOLS);
@@ -54,7 +55,7 @@ static double error_of(const struct particle_world *w, size_t agent, size_t copy
 }
 
 /* Errors are subtracted from 0, not negated: without an error the reward is +0. */
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_crypto_reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t c = 0; c < w->n_copies; c++) {
         double eve = error_of(w, EVE, c), bob = error_of(w, BOB, c);
@@ -70,7 +71,7 @@ static const struct particle_goal goals[] = {{"goal", -1}, {"key", -1}};
 const struct particle_scenario particle_simple_crypto = {
     .goals = goals,
     .goals_are = "goal; the wider ring: key",
-    .build = build,
-    .observe = observe,
-    .reward = reward,
+    .build = simple_crypto_build,
+    .observe = simple_crypto_observe,
+    .reward = simple_crypto_reward,
 };

@@ -12,7 +12,7 @@
 
 static const double RADIUS = 0.5, WHOLE_TURN = 0x1.921fb54442d18p+2;
 
-static void build(struct particle_world *w, const void *params)
+static void simple_formation_build(struct particle_world *w, const void *params)
 {
     particle_add_for_places(w, params, 0.05, 1, 0.03);
 }
@@ -58,7 +58,7 @@ static void places(const struct particle_world *w, size_t copy, double *ret)
 
 const struct particle_scenario particle_simple_formation = {
     PARTICLE_WITH_PLACES,
-    .build = build,
+    .build = simple_formation_build,
     .reset = reset,
     .places = places,
 };

@@ -17,7 +17,7 @@ static const double HALF_TURN = 0x1.921fb54442d18p+1;
 
 enum { DIRECTION, OWN = 2 };
 
-static void build(struct particle_world *w, const void *params)
+static void simple_line_build(struct particle_world *w, const void *params)
 {
     w->n_own = OWN; /* the direction of the line, as a point */
     particle_add_for_places(w, params, 0.03, 2, 0.02);
@@ -53,7 +53,8 @@ static void reset(struct particle_world *w, size_t copy, struct particle_draws *
 }
 
 /* The places are the same from either end. */
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_line_symmetry(const struct particle_world *w,
+                                 struct particle_symmetry *y)
 {
     const size_t ends = particle_symmetry_orders(y, w->n_landmarks);
 
@@ -77,6 +78,7 @@ static void places(const struct particle_world *w, size_t copy, double *ret)
 }
 
 const struct particle_scenario particle_simple_line = {
-    PARTICLE_WITH_PLACES, .build = build,   .reset = reset,
-    .symmetry = symmetry, .places = places,
+    PARTICLE_WITH_PLACES, .build = simple_line_build,
+    .reset = reset,       .symmetry = simple_line_symmetry,
+    .places = places,
 };

@@ -13,7 +13,7 @@ enum { ADVERSARY, AGENT, GOAL = 0, COLOUR = 3 };
 static const double agent_colours[2][COLOUR] = {{0.25, 0.75, 0.25}, {0.25, 0.25, 0.75}};
 static const double landmark_colours[2][COLOUR] = {{0.1, 0.9, 0.1}, {0.1, 0.1, 0.9}};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_push_build(struct particle_world *w, const void *params)
 {
     struct particle_entity agent = {.size = 0.05,
                                     .collide = 1,
@@ -31,7 +31,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, 2, &(struct particle_entity){.size = 0.05});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_push_observe(const struct particle_world *w, size_t self,
+                                struct particle_obs *o)
 {
     particle_obs_vel(w, o, self);
     if (self == AGENT) {
@@ -47,7 +48,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 /* Exchanging the landmarks also exchanges the two numbers of the agent's own colour,
  * which say which landmark is the goal. The landmarks' colours belong to their places in
  * the observation, and are not exchanged. */
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_push_symmetry(const struct particle_world *w,
+                                 struct particle_symmetry *y)
 {
     const size_t landmarks = particle_symmetry_orders(y, 2);
 
@@ -64,7 +66,7 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     particle_symmetry_points(y, 1, PARTICLE_UNLIKE); /* the adversary */
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_push_reward(const struct particle_world *w, double *const *ret)
 {
     double *agent = particle_scratch(w, 0), *adversary = particle_scratch(w, 1);
 
@@ -88,8 +90,8 @@ const struct particle_scenario particle_simple_push = {
     .metrics = metrics,
     .measure = measure,
     .goals = goals,
-    .build = build,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .build = simple_push_build,
+    .observe = simple_push_observe,
+    .symmetry = simple_push_symmetry,
+    .reward = simple_push_reward,
 };

@@ -26,7 +26,7 @@ static const struct field fields[] = {
 const struct schema simple_reference_params = {SCHEMA_TABLE(fields),
                                                sizeof(struct params)};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_reference_build(struct particle_world *w, const void *params)
 {
     w->dim_c = SYMBOLS;
     w->n_goals = AGENTS; /* goal i is the one that agent i observes */
@@ -37,7 +37,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, 3, &(struct particle_entity){.size = 0.05});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_reference_observe(const struct particle_world *w, size_t self,
+                                     struct particle_obs *o)
 {
     particle_obs_vel(w, o, self);
     particle_obs_rel_landmarks(w, o, self);
@@ -45,7 +46,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_comm(w, o, 1 - self);
 }
 
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_reference_symmetry(const struct particle_world *w,
+                                      struct particle_symmetry *y)
 {
     for (size_t a = 0; a < w->n_agents; a++) {
         particle_symmetry_agent(y, a);
@@ -54,7 +56,7 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     }
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_reference_reward(const struct particle_world *w, double *const *ret)
 {
     const struct params *p = w->params;
     double *mean = particle_scratch(w, 0);
@@ -80,8 +82,8 @@ static const struct particle_goal goals[] = {{"goal of 1", 1}, {"goal of 0", 0}}
 
 const struct particle_scenario particle_simple_reference = {
     .goals = goals,
-    .build = build,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .build = simple_reference_build,
+    .observe = simple_reference_observe,
+    .symmetry = simple_reference_symmetry,
+    .reward = simple_reference_reward,
 };

@@ -15,7 +15,7 @@ enum { SPEAKER, LISTENER, GOAL = 0, COLOUR = 3, SYMBOLS = 3 };
 static const double colours[3][COLOUR] = {
     {0.65, 0.15, 0.15}, {0.15, 0.65, 0.15}, {0.15, 0.15, 0.65}};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_speaker_listener_build(struct particle_world *w, const void *params)
 {
     w->dim_c = SYMBOLS;
     w->n_goals = 1;
@@ -29,7 +29,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, 3, &(struct particle_entity){.size = 0.04});
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_speaker_listener_observe(const struct particle_world *w, size_t self,
+                                            struct particle_obs *o)
 {
     if (self == SPEAKER) {
         particle_obs_goal_colour(w, o, GOAL, colours[0], COLOUR);
@@ -40,7 +41,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
     particle_obs_comm(w, o, SPEAKER);
 }
 
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_speaker_listener_symmetry(const struct particle_world *w,
+                                             struct particle_symmetry *y)
 {
     particle_symmetry_agent(y, SPEAKER);
     particle_symmetry_numbers(y, 1, COLOUR, PARTICLE_UNLIKE);
@@ -49,7 +51,8 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     particle_symmetry_numbers(y, 1, SYMBOLS, PARTICLE_UNLIKE);
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_speaker_listener_reward(const struct particle_world *w,
+                                           double *const *ret)
 {
     particle_goal_dist2(w, LISTENER, GOAL, ret[SPEAKER]);
     particle_row_scale(w, ret[SPEAKER], -1.0);
@@ -62,8 +65,8 @@ static const struct particle_goal goals[] = {{"goal", LISTENER}};
 
 const struct particle_scenario particle_simple_speaker_listener = {
     .goals = goals,
-    .build = build,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .build = simple_speaker_listener_build,
+    .observe = simple_speaker_listener_observe,
+    .symmetry = simple_speaker_listener_symmetry,
+    .reward = simple_speaker_listener_reward,
 };

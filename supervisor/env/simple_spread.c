@@ -35,7 +35,7 @@ static const struct field fields[] = {
 };
 const struct schema simple_spread_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_spread_build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
     const size_t n = (size_t)p->agents;
@@ -49,7 +49,8 @@ static void build(struct particle_world *w, const void *params)
     particle_add_landmarks(w, n, &landmark);
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_spread_observe(const struct particle_world *w, size_t self,
+                                  struct particle_obs *o)
 {
     particle_obs_vel(w, o, self);
     particle_obs_pos(w, o, self);
@@ -69,7 +70,8 @@ static size_t kind(const struct particle_world *w, size_t entity)
 }
 static const struct particle_entities entities = {.n_kinds = KINDS, .kind = kind};
 
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_spread_symmetry(const struct particle_world *w,
+                                   struct particle_symmetry *y)
 {
     const size_t n = w->n_agents, landmarks = particle_symmetry_orders(y, n);
 
@@ -121,7 +123,7 @@ static void succeed(const struct particle_world *w, uint8_t *ret)
     }
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_spread_reward(const struct particle_world *w, double *const *ret)
 {
     const struct params *p = w->params;
     double *team = particle_scratch(w, 0);
@@ -165,10 +167,10 @@ static void measure(const struct particle_world *w, size_t metric, double *ret)
 const struct particle_scenario particle_simple_spread = {
     .metrics = metrics,
     .measure = measure,
-    .build = build,
-    .observe = observe,
+    .build = simple_spread_build,
+    .observe = simple_spread_observe,
     .entities = &entities,
-    .symmetry = symmetry,
-    .reward = reward,
+    .symmetry = simple_spread_symmetry,
+    .reward = simple_spread_reward,
     .succeed = succeed,
 };

@@ -32,7 +32,7 @@ static const struct field fields[] = {
 };
 const struct schema simple_tag_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 
-static void build(struct particle_world *w, const void *params)
+static void simple_tag_build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
     const int64_t others = p->good + p->adversaries - 1;
@@ -66,7 +66,8 @@ static void reset(struct particle_world *w, size_t copy, struct particle_draws *
     particle_draw_positions(w, d, copy, w->n_agents, w->n_landmarks, 0.9);
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_tag_observe(const struct particle_world *w, size_t self,
+                               struct particle_obs *o)
 {
     const struct params *p = w->params;
 
@@ -93,7 +94,8 @@ static size_t kind(const struct particle_world *w, size_t entity)
 static const struct particle_entities entities = {
     .n_kinds = KINDS, .kind = kind, .moving = 1u << PREY};
 
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_tag_symmetry(const struct particle_world *w,
+                                struct particle_symmetry *y)
 {
     const size_t first_good = (size_t)((const struct params *)w->params)->adversaries;
     const size_t obstacles = particle_symmetry_orders(y, w->n_landmarks);
@@ -113,7 +115,7 @@ static void symmetry(const struct particle_world *w, struct particle_symmetry *y
     }
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_tag_reward(const struct particle_world *w, double *const *ret)
 {
     const struct params *p = w->params;
     const size_t first_good = (size_t)p->adversaries, n = w->n_copies;
@@ -170,11 +172,11 @@ static void measure(const struct particle_world *w, size_t metric, double *ret)
 const struct particle_scenario particle_simple_tag = {
     .metrics = metrics,
     .measure = measure,
-    .build = build,
+    .build = simple_tag_build,
     .reset = reset,
-    .observe = observe,
+    .observe = simple_tag_observe,
     .entities = &entities,
-    .symmetry = symmetry,
-    .reward = reward,
+    .symmetry = simple_tag_symmetry,
+    .reward = simple_tag_reward,
     .succeed = succeed,
 };

@@ -81,7 +81,7 @@ static void add_agents(struct particle_world *w, const struct params *p)
     particle_add_agents(w, "agent", (size_t)p->good, &prey);
 }
 
-static void build(struct particle_world *w, const void *params)
+static void simple_world_comm_build(struct particle_world *w, const void *params)
 {
     const struct params *p = params;
 
@@ -185,7 +185,8 @@ static void observe_forests(const struct particle_world *w, size_t self,
         particle_obs_row(w, o, in_forests(w, self) + i * w->n_copies + o->first);
 }
 
-static void observe(const struct particle_world *w, size_t self, struct particle_obs *o)
+static void simple_world_comm_observe(const struct particle_world *w, size_t self,
+                                      struct particle_obs *o)
 {
     const int good = self >= first_good(w);
 
@@ -204,7 +205,8 @@ static void observe(const struct particle_world *w, size_t self, struct particle
 }
 
 /* The leader is unlike the other hunters: it sees more, and speaks. */
-static void symmetry(const struct particle_world *w, struct particle_symmetry *y)
+static void simple_world_comm_symmetry(const struct particle_world *w,
+                                       struct particle_symmetry *y)
 {
     const size_t n_forest = n_forests(w), n_obstacle = first_food(w) - w->n_agents;
     const size_t n_food = first_forest(w) - first_food(w);
@@ -276,7 +278,7 @@ static void reward_hunter(const struct particle_world *w, size_t self, double *r
     particle_row_add(w, ret, 5.0, touches(w, pack), n_good * pack);
 }
 
-static void reward(const struct particle_world *w, double *const *ret)
+static void simple_world_comm_reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++)
         particle_row_fill(w, ret[a], 0.0);
@@ -318,10 +320,10 @@ static void measure(const struct particle_world *w, size_t metric, double *ret)
 const struct particle_scenario particle_simple_world_comm = {
     .metrics = metrics,
     .measure = measure,
-    .build = build,
+    .build = simple_world_comm_build,
     .reset = reset,
     .survey = survey,
-    .observe = observe,
-    .symmetry = symmetry,
-    .reward = reward,
+    .observe = simple_world_comm_observe,
+    .symmetry = simple_world_comm_symmetry,
+    .reward = simple_world_comm_reward,
 };

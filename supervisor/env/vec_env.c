@@ -329,7 +329,7 @@ void vec_env_begin_episode(struct vec_env *v, size_t copy, uint64_t episode)
     v->class->ops->reset(v->world, copy, &e);
 }
 
-static void observe(struct vec_env *v, size_t first, size_t n)
+static void vec_env_observe(struct vec_env *v, size_t first, size_t n)
 {
     if (v->driver->observe != NULL)
         v->driver->observe(v, first, n);
@@ -363,7 +363,7 @@ void vec_env_reset_copy(struct vec_env *v, size_t copy, uint64_t episode)
     CHECK(copy < v->n_copies, "copy %zu of %zu", copy, v->n_copies);
     vec_env_split_obs(v);
     vec_env_begin_episode(v, copy, episode);
-    observe(v, copy, 1);
+    vec_env_observe(v, copy, 1);
 }
 
 void vec_env_reset(struct vec_env *v)
@@ -371,7 +371,7 @@ void vec_env_reset(struct vec_env *v)
     vec_env_split_obs(v);
     for (size_t c = 0; c < v->n_copies; c++)
         vec_env_begin_episode(v, c, v->draws == ENV_DRAWS_EVALUATION ? c : 0);
-    observe(v, 0, v->n_copies);
+    vec_env_observe(v, 0, v->n_copies);
 }
 
 /* Stacks of observations */

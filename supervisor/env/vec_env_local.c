@@ -20,7 +20,7 @@ static void observe_to(struct vec_env *v, size_t first, size_t n, float *const *
                  (char *)obs[a] + first * env_obs_bytes(&v->spec.agents[a]));
 }
 
-static void observe(struct vec_env *v, size_t first, size_t n)
+static void vec_env_local_observe(struct vec_env *v, size_t first, size_t n)
 {
     observe_to(v, first, n, v->obs);
 }
@@ -113,7 +113,7 @@ static void keep_or_observe(struct vec_env *v)
         for (n = 0; has_begun(v, c + n);)
             n++;
         if (n != 0)
-            observe(v, c, n);
+            vec_env_local_observe(v, c, n);
         c += n;
         for (n = 0; c + n < v->n_copies && !has_begun(v, c + n);)
             n++;
@@ -148,13 +148,13 @@ static int load(struct vec_env *v, const void *src, size_t len, struct err *err)
 static void observe_loaded(struct vec_env *v)
 {
     vec_env_split_obs(v);
-    observe(v, 0, v->n_copies);
+    vec_env_local_observe(v, 0, v->n_copies);
 }
 
 const struct world_driver local_driver = {
     .open = open_world,
     .step = step,
-    .observe = observe,
+    .observe = vec_env_local_observe,
     .go_on = go_on,
     .load = load,
     .loaded = observe_loaded,

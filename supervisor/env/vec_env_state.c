@@ -98,7 +98,7 @@ static struct state_header expected_header(const struct vec_env *v)
     return h;
 }
 
-static char *put(char *to, const void *from, size_t n)
+static char *vec_env_state_put(char *to, const void *from, size_t n)
 {
     memcpy(to, from, n);
     return to + n;
@@ -110,11 +110,11 @@ static char *put_metrics(const struct vec_env *v, char *to)
 
     if (v->spec.n_metrics == 0)
         return to;
-    to = put(to, &head, sizeof(head));
+    to = vec_env_state_put(to, &head, sizeof(head));
     for (size_t m = 0; m < v->spec.n_metrics; m++)
-        to = put(to, v->metric_sum[m], v->n_copies * sizeof(double));
+        to = vec_env_state_put(to, v->metric_sum[m], v->n_copies * sizeof(double));
     for (size_t m = 0; m < v->spec.n_metrics; m++)
-        to = put(to, v->metric_count[m], v->n_copies * sizeof(double));
+        to = vec_env_state_put(to, v->metric_count[m], v->n_copies * sizeof(double));
     return to;
 }
 
@@ -124,9 +124,9 @@ static char *put_stack(const struct vec_env *v, char *to)
 
     if (v->past == NULL)
         return to;
-    to = put(to, &s, sizeof(s));
+    to = vec_env_state_put(to, &s, sizeof(s));
     for (size_t a = 0; a < v->spec.n_agents; a++)
-        to = put(to, v->past[a], vec_env_past_bytes(v, a));
+        to = vec_env_state_put(to, v->past[a], vec_env_past_bytes(v, a));
     return to;
 }
 
@@ -134,15 +134,15 @@ void vec_env_state_save(const struct vec_env *v, void *dst)
 {
     struct state_header h = expected_header(v);
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
-    char *p = put_metrics(v, put(dst, &h, sizeof(h)));
+    char *p = put_metrics(v, vec_env_state_put(dst, &h, sizeof(h)));
 
-    p = put(p, v->episode, n * sizeof(uint64_t));
-    p = put(p, v->time, n * sizeof(uint64_t));
+    p = vec_env_state_put(p, v->episode, n * sizeof(uint64_t));
+    p = vec_env_state_put(p, v->time, n * sizeof(uint64_t));
     for (size_t a = 0; a < n_agents; a++)
-        p = put(p, v->total_return[a], n * sizeof(double));
-    p = put(p, v->waiting, n);
+        p = vec_env_state_put(p, v->total_return[a], n * sizeof(double));
+    p = vec_env_state_put(p, v->waiting, n);
     for (size_t a = 0; a < n_agents; a++)
-        p = put(p, v->left[a], n);
+        p = vec_env_state_put(p, v->left[a], n);
     p = put_stack(v, p);
     v->class->ops->save(v->world, p);
 }

@@ -22,7 +22,7 @@ void json_begin(struct json *j)
     j->after_key = 0;
 }
 
-static void put(struct json *j, const char *s, size_t n)
+static void json_put(struct json *j, const char *s, size_t n)
 {
     if (j->len + n + 1 > j->cap) {
         j->cap = (j->len + n + 1) * 2;
@@ -33,9 +33,9 @@ static void put(struct json *j, const char *s, size_t n)
     j->data[j->len] = '\0';
 }
 
-static void put_text(struct json *j, const char *s)
+static void json_put_text(struct json *j, const char *s)
 {
-    put(j, s, strlen(s));
+    json_put(j, s, strlen(s));
 }
 
 /* Writes the comma between two values, if one is needed here. */
@@ -46,14 +46,14 @@ static void separate(struct json *j)
         return;
     }
     if (j->depth > 0 && j->level[j->depth - 1].count++ > 0)
-        put(j, ", ", 2);
+        json_put(j, ", ", 2);
 }
 
 static void open_level(struct json *j, char open, char close)
 {
     CHECK(j->depth < JSON_MAX_DEPTH);
     separate(j);
-    put(j, &open, 1);
+    json_put(j, &open, 1);
     j->level[j->depth].close = close;
     j->level[j->depth].count = 0;
     j->depth++;
@@ -73,7 +73,7 @@ void json_close(struct json *j)
 {
     CHECK(j->depth > 0 && !j->after_key);
     j->depth--;
-    put(j, &j->level[j->depth].close, 1);
+    json_put(j, &j->level[j->depth].close, 1);
 }
 
 static void put_escaped(struct json *j, uint8_t c)
@@ -88,7 +88,7 @@ static void put_escaped(struct json *j, uint8_t c)
         (void)snprintf(text, sizeof(text), "\\%c", shorts[c]);
     else
         (void)snprintf(text, sizeof(text), "\\u%04x", c);
-    put_text(j, text);
+    json_put_text(j, text);
 }
 
 /* Plain output would escape the bytes, which is no JSON. n: 2 or 3. */
@@ -100,7 +100,7 @@ static void put_bidi(struct json *j, const uint8_t *p, size_t n)
     char text[8];
 
     (void)snprintf(text, sizeof(text), "\\u%04x", code);
-    put_text(j, text);
+    json_put_text(j, text);
 }
 
 void json_strn(struct json *j, const char *s, size_t len)
@@ -108,11 +108,11 @@ void json_strn(struct json *j, const char *s, size_t len)
     const uint8_t *p = (const uint8_t *)s;
 
     separate(j);
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
     for (size_t i = 0; i < len;) {
         size_t n = utf8_len(p + i, len - i);
         if (n == 0) {
-            put_text(j, "\\ufffd");
+            json_put_text(j, "\\ufffd");
             n = 1;
         } else if (n == 1 &&
                    (p[i] < 0x20 || p[i] == 0x7f || p[i] == '"' || p[i] == '\\')) {
@@ -122,11 +122,11 @@ void json_strn(struct json *j, const char *s, size_t len)
         } else if (plain_text_is_bidi(p + i, n)) {
             put_bidi(j, p + i, n);
         } else {
-            put(j, s + i, n);
+            json_put(j, s + i, n);
         }
         i += n;
     }
-    put(j, "\"", 1);
+    json_put(j, "\"", 1);
 }
 
 void json_str(struct json *j, const char *s)
@@ -141,7 +141,7 @@ void json_key(struct json *j, const char *key)
 {
     CHECK(j->depth > 0 && j->level[j->depth - 1].close == '}' && !j->after_key);
     json_str(j, key);
-    put(j, ": ", 2);
+    json_put(j, ": ", 2);
     j->after_key = 1;
 }
 
@@ -151,7 +151,7 @@ void json_u64(struct json *j, uint64_t v)
 
     (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
     separate(j);
-    put_text(j, text);
+    json_put_text(j, text);
 }
 
 void json_i64(struct json *j, int64_t v)
@@ -160,7 +160,7 @@ void json_i64(struct json *j, int64_t v)
 
     (void)snprintf(text, sizeof(text), "%lld", (long long)v);
     separate(j);
-    put_text(j, text);
+    json_put_text(j, text);
 }
 
 const char *json_format_f64(double v, char buf[JSON_NUMBER_MAX])
@@ -183,19 +183,19 @@ void json_f64(struct json *j, double v)
     char text[JSON_NUMBER_MAX];
 
     separate(j);
-    put_text(j, isfinite(v) ? json_format_f64(v, text) : "null");
+    json_put_text(j, isfinite(v) ? json_format_f64(v, text) : "null");
 }
 
 void json_bool(struct json *j, int v)
 {
     separate(j);
-    put_text(j, v ? "true" : "false");
+    json_put_text(j, v ? "true" : "false");
 }
 
 void json_null(struct json *j)
 {
     separate(j);
-    put_text(j, "null");
+    json_put_text(j, "null");
 }
 
 void json_put_str(struct json *j, const char *key, const char *s)
@@ -252,13 +252,13 @@ void json_put_array(struct json *j, const char *key)
 void json_raw(struct json *j, const char *text, size_t len)
 {
     separate(j);
-    put(j, text, len);
+    json_put(j, text, len);
 }
 
 const char *json_line(struct json *j, size_t *ret_len)
 {
     CHECK(j->depth == 0 && j->len > 0);
-    put(j, "\n", 1);
+    json_put(j, "\n", 1);
     if (ret_len != NULL)
         *ret_len = j->len;
     return j->data;

@@ -246,7 +246,7 @@ const char *metrics_name(const struct metrics *m, size_t i)
     return m->names[i];
 }
 
-static void add(struct metrics *m, size_t series, double value)
+static void metrics_add(struct metrics *m, size_t series, double value)
 {
     m->acc[series].sum += value;
     m->acc[series].count++;
@@ -268,21 +268,21 @@ static void add_episode(struct metrics *m, size_t first, const double *returns,
     for (size_t t = 0; t < m->n_teams; t++)
         m->team_mean[t] = 0;
     for (size_t a = 0; a < m->n_agents; a++) {
-        add(m, first + a, returns[a]);
+        metrics_add(m, first + a, returns[a]);
         m->team_mean[m->team_of[a]] += returns[a];
     }
     for (size_t t = 0; t < m->n_teams; t++) {
         m->team_mean[t] /= (double)m->team_size[t];
-        add(m, first + m->n_agents + t, m->team_mean[t]);
+        metrics_add(m, first + m->n_agents + t, m->team_mean[t]);
     }
-    add(m, first + m->n_agents + m->n_teams, length);
+    metrics_add(m, first + m->n_agents + m->n_teams, length);
 }
 
 static void add_env(struct metrics *m, size_t first, const double *metrics)
 {
     for (size_t i = 0; metrics != NULL && i < m->n_env; i++)
         if (!isnan(metrics[i]))
-            add(m, first + i, metrics[i]);
+            metrics_add(m, first + i, metrics[i]);
 }
 
 void metrics_add_episode(struct metrics *m, const double *returns, uint64_t length,
@@ -350,17 +350,17 @@ void metrics_add_scalar(struct metrics *m, size_t agent, const char *name, size_
     CHECK(agent < m->n_named);
     series = scalar_series(m, agent, name, len);
     if (series < m->n)
-        add(m, series, value);
+        metrics_add(m, series, value);
 }
 
 void metrics_add_round(struct metrics *m, uint64_t duration_ns)
 {
-    add(m, m->time + TIME_ROUND_US, (double)duration_ns / 1e3);
+    metrics_add(m, m->time + TIME_ROUND_US, (double)duration_ns / 1e3);
 }
 
 void metrics_add_update(struct metrics *m, uint64_t duration_ns)
 {
-    add(m, m->time + TIME_LEARN_MS, (double)duration_ns / 1e6);
+    metrics_add(m, m->time + TIME_LEARN_MS, (double)duration_ns / 1e6);
 }
 
 static int is_time(const struct metrics *m, size_t i)
@@ -372,8 +372,9 @@ void metrics_take_row(struct metrics *m, uint64_t env_steps, uint64_t episodes,
                       uint64_t now_ns, struct metrics_row *ret)
 {
     if (now_ns > m->row_ns && env_steps > m->row_steps)
-        add(m, m->time + TIME_STEPS_PER_SECOND,
-            (double)(env_steps - m->row_steps) * 1e9 / (double)(now_ns - m->row_ns));
+        metrics_add(m, m->time + TIME_STEPS_PER_SECOND,
+                    (double)(env_steps - m->row_steps) * 1e9 /
+                        (double)(now_ns - m->row_ns));
     for (size_t i = 0; i < m->n; i++) {
         m->values[i] =
             m->acc[i].count ? m->acc[i].sum / (double)m->acc[i].count : (double)NAN;

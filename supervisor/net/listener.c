@@ -296,7 +296,8 @@ static struct pending *draw_stranger(const struct listener *l)
 static const struct err too_many = {.code = ERR_LIMIT,
                                     .msg = "too many connections at once"};
 
-static struct pending *add(struct listener *l, const struct sockaddr *from, socklen_t len)
+static struct pending *listener_add(struct listener *l, const struct sockaddr *from,
+                                    socklen_t len)
 {
     struct pending *p = xcalloc(1, sizeof(*p));
 
@@ -310,9 +311,10 @@ static struct pending *add(struct listener *l, const struct sockaddr *from, sock
     return p;
 }
 
-static void take(struct listener *l, int fd, const struct sockaddr *from, socklen_t len)
+static void listener_take(struct listener *l, int fd, const struct sockaddr *from,
+                          socklen_t len)
 {
-    struct pending *p = add(l, from, len);
+    struct pending *p = listener_add(l, from, len);
     const struct channel_callbacks cb = {
         .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
     struct pending *dropped = is_too_much(l) ? draw_stranger(l) : NULL;
@@ -374,7 +376,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
                 on_shortage(l, errno);
             return;
         }
-        take(l, fd, (const struct sockaddr *)&from, len);
+        listener_take(l, fd, (const struct sockaddr *)&from, len);
     }
 }
 

@@ -497,7 +497,7 @@ static void give_up(struct place *p, const struct err *reason)
 }
 
 /* A command that starts no node is worth no second try. */
-static void fail(struct place *p)
+static void cluster_fail(struct place *p)
 {
     struct cluster *c = p->cluster;
     char name[320];
@@ -593,7 +593,7 @@ static void after_end(struct place *p)
     }
     emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
     if (c->is_starting && !p->was_up)
-        fail(p);
+        cluster_fail(p);
     else
         judge(p);
 }

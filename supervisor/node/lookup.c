@@ -118,7 +118,7 @@ static void await(struct job *j, int timeout_ms)
         rc = pthread_cond_timedwait(&j->progress, &j->lock, &until);
 }
 
-static void take(struct lookup *l, struct name *from, int code)
+static void lookup_take(struct lookup *l, struct name *from, int code)
 {
     l->list = from->list;
     from->list = NULL;
@@ -147,7 +147,7 @@ void lookup_all(struct lookup *l, size_t n, int timeout_ms)
         await(j, timeout_ms);
     j->is_given_up = 1;
     for (size_t i = 0; i < n; i++)
-        take(&l[i], &j->names[i], rc);
+        lookup_take(&l[i], &j->names[i], rc);
     leave(j);
 }
 

@@ -270,7 +270,7 @@ static int take_file(struct node *n, const struct node_message *m, struct err *e
     return rc;
 }
 
-static int take(struct node *n, const uint8_t *data, size_t len, struct err *err)
+static int node_take(struct node *n, const uint8_t *data, size_t len, struct err *err)
 {
     struct node_message m;
     int rc = node_message_parse(&m, data, len, err);
@@ -304,7 +304,7 @@ static void on_message(void *ctx, struct channel *c, const uint8_t *data, size_t
     struct node *n = ctx;
     struct err err = {0};
 
-    if (!n->is_ending && take(n, data, len, &err) < 0)
+    if (!n->is_ending && node_take(n, data, len, &err) < 0)
         end(n, &err);
 }
 

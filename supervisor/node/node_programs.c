@@ -112,7 +112,7 @@ int node_program_send(struct channel *c, const char *kept, struct err *err)
 
 /* ---- the node's side ---- */
 
-static int begin(struct node_programs *p, struct err *err)
+static int node_programs_begin(struct node_programs *p, struct err *err)
 {
     if (p->folder != NULL)
         return 0;
@@ -202,7 +202,7 @@ int node_programs_take(struct node_programs *p, const struct node_message *m,
         m->len > MAX_BYTES - p->bytes)
         return err_set(err, ERR_LIMIT, "a program is too large");
     p->bytes += m->len;
-    if ((rc = begin(p, err)) < 0)
+    if ((rc = node_programs_begin(p, err)) < 0)
         return rc;
     part = xasprintf("%s/%s.part", p->folder, piece.hash);
     path = piece.name_len > 0

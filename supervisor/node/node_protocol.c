@@ -74,7 +74,7 @@ int node_message_parse(struct node_message *ret, const void *data, size_t len,
 
 /* ---- bodies ---- */
 
-static void put_text(struct wbuf *b, const char *text)
+static void node_protocol_put_text(struct wbuf *b, const char *text)
 {
     const size_t n = strlen(text);
 
@@ -98,8 +98,8 @@ static void take_text(struct cursor *c, char *ret, size_t size)
 }
 
 /* whole: nothing may follow what was read. */
-static int check(const struct cursor *c, const struct node_message *m, int whole,
-                 struct err *err)
+static int node_protocol_check(const struct cursor *c, const struct node_message *m,
+                               int whole, struct err *err)
 {
     if (!c->failed && (!whole || cursor_left(c) == 0))
         return 0;
@@ -165,11 +165,11 @@ void node_hello_pack(struct wbuf *b, const struct node_hello *v)
     wbuf_u32(b, v->pid);
     wbuf_u32(b, v->cores);
     wbuf_u64(b, v->memory_bytes);
-    put_text(b, v->build_id);
-    put_text(b, v->version);
-    put_text(b, v->host);
-    put_text(b, v->boot);
-    put_text(b, v->identity.run);
+    node_protocol_put_text(b, v->build_id);
+    node_protocol_put_text(b, v->version);
+    node_protocol_put_text(b, v->host);
+    node_protocol_put_text(b, v->boot);
+    node_protocol_put_text(b, v->identity.run);
     wbuf_u32(b, v->identity.node);
     wbuf_u64(b, v->identity.generation);
 }
@@ -201,17 +201,17 @@ int node_hello_parse(struct node_hello *ret, const struct node_message *m,
     ret->identity.node = cursor_u32(&c);
     ret->identity.generation = cursor_u64(&c);
     c.failed |= !is_host(ret->host) || !is_host(ret->version);
-    return check(&c, m, ret->protocol == NODE_PROTOCOL_VERSION, err);
+    return node_protocol_check(&c, m, ret->protocol == NODE_PROTOCOL_VERSION, err);
 }
 
 void node_open_pack(struct wbuf *b, const struct node_open *v)
 {
-    put_text(b, v->name);
-    put_text(b, v->role);
+    node_protocol_put_text(b, v->name);
+    node_protocol_put_text(b, v->role);
     wbuf_u32(b, v->group);
     wbuf_u32(b, v->member);
     wbuf_u32(b, v->members);
-    put_text(b, v->mode);
+    node_protocol_put_text(b, v->mode);
     wbuf_u32(b, v->n_words);
     wbuf_bytes(b, v->command, v->command_bytes);
 }
@@ -258,7 +258,7 @@ int node_open_parse(struct node_open *ret, const struct node_message *m, struct 
         ret->member > ret->members || ret->members > NODE_MAX_WORKERS ||
         (ret->n_words > 0 && ret->group != NODE_NO_GROUP))
         c.failed = 1;
-    return check(&c, m, 1, err);
+    return node_protocol_check(&c, m, 1, err);
 }
 
 void node_exit_pack(struct wbuf *b, const struct node_exit *v)
@@ -278,7 +278,7 @@ int node_exit_parse(struct node_exit *ret, const struct node_message *m, struct 
     if (ret->exit_code < -1 || ret->exit_code > 255 || ret->signal < 0 ||
         ret->signal > 64)
         c.failed = 1;
-    return check(&c, m, 1, err);
+    return node_protocol_check(&c, m, 1, err);
 }
 
 void node_sample_pack(struct wbuf *b, const struct node_sample *v)
@@ -302,13 +302,13 @@ int node_sample_parse(struct node_sample *ret, const struct node_message *m,
     ret->ticks = cursor_u64(&c);
     ret->resident_bytes = cursor_u64(&c);
     ret->space_limit_bytes = cursor_u64(&c);
-    return check(&c, m, 1, err);
+    return node_protocol_check(&c, m, 1, err);
 }
 
 void node_error_pack(struct wbuf *b, const struct err *e)
 {
     wbuf_u32(b, (uint32_t)e->code);
-    put_text(b, e->msg);
+    node_protocol_put_text(b, e->msg);
 }
 
 int node_error_parse(struct err *ret, const struct node_message *m, struct err *err)
@@ -320,7 +320,7 @@ int node_error_parse(struct err *ret, const struct node_message *m, struct err *
     take_text(&c, text, sizeof(text));
     if (code >= 0)
         c.failed = 1;
-    if (check(&c, m, 1, err) < 0)
+    if (node_protocol_check(&c, m, 1, err) < 0)
         return ERR_PROTOCOL;
     (void)err_set(ret, code, "%s", text);
     return 0;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fail(struct err *err, const char *agent, const char *text)
+static int placement_fail(struct err *err, const char *agent, const char *text)
 {
     char key[AGENT_NAME_MAX + 32];
 
@@ -24,7 +24,7 @@ static int task_of(const struct run_config *c, size_t nodes, size_t agent, int64
     if (agent >= c->n_agents || c->agents[agent].device == NULL ||
         device_task(c->agents[agent].device, (int64_t)nodes, ret, why) == 0)
         return 0;
-    return fail(err, c->agents[agent].name, why);
+    return placement_fail(err, c->agents[agent].name, why);
 }
 
 static int is_in_group(const struct agent_spec *a, const struct agent_spec *b)

@@ -310,7 +310,7 @@ void slurm_end_srun(struct slurm_fence *f, const struct program *srun)
 }
 
 /* Starts a program of Slurm's; its output is the fence's. */
-static int ask(struct slurm_fence *f, const char *const *words, size_t n)
+static int slurm_ask(struct slurm_fence *f, const char *const *words, size_t n)
 {
     static const char *const passed[] = {"SLURM_CONF=", "USER=", "TMPDIR="};
     struct program_spec spec = {
@@ -343,7 +343,7 @@ static int cancel(struct slurm_fence *f, char *ids)
     for (char *id = strtok(ids, " "); id != NULL && n < 16; id = strtok(NULL, " "))
         words[n++] = id;
     log_info("scancel %s, of %s", words[1], f->name);
-    return ask(f, words, n);
+    return slurm_ask(f, words, n);
 }
 
 /* What the program wrote; the fence's file is closed. free(). */
@@ -372,7 +372,7 @@ static void begin_listing(struct slurm_fence *f)
     const char *words[8];
 
     f->state = SLURM_FENCE_LISTING;
-    if (ask(f, words, add_listing(words, f->name, which)) < 0)
+    if (slurm_ask(f, words, add_listing(words, f->name, which)) < 0)
         pause_fence(f);
 }
 

@@ -383,7 +383,8 @@ static int take_last(const struct node_message *m, struct err *err)
     return node_error_parse(&why, m, err) < 0 ? ERR_PROTOCOL : err_pass(err, &why);
 }
 
-static int take(struct remote_site *s, const uint8_t *data, size_t len, struct err *err)
+static int worker_remote_take(struct remote_site *s, const uint8_t *data, size_t len,
+                              struct err *err)
 {
     struct node_message m;
     int rc = node_message_parse(&m, data, len, err);
@@ -411,7 +412,7 @@ void remote_site_take(struct remote_site *s, const uint8_t *data, size_t len)
 {
     struct err err = {0};
 
-    if (s->channel != NULL && take(s, data, len, &err) < 0)
+    if (s->channel != NULL && worker_remote_take(s, data, len, &err) < 0)
         remote_site_lose(s, &err);
 }
 

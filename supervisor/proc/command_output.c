@@ -33,7 +33,7 @@ struct running {
 };
 
 /* Reads what is there; not all of it if the program writes as fast as this reads. */
-static void take(struct running *r)
+static void command_output_take(struct running *r)
 {
     struct wbuf *output = &r->output;
     size_t taken = 0;
@@ -107,10 +107,10 @@ static int look(struct running *r, int is_over, int timeout_ms)
     int status = 0;
     pid_t ended;
 
-    take(r);
+    command_output_take(r);
     ended = waitpid(r->pid, &status, WNOHANG);
     if (ended == r->pid || (ended < 0 && errno != EINTR)) {
-        take(r);
+        command_output_take(r);
         finish(r, status);
         return 1;
     }

@@ -12,7 +12,7 @@ static draw_fn *const formats[] = {
     [DRAW_JSONL] = draw_jsonl,
 };
 
-static int check(struct err *err)
+static int draw_check(struct err *err)
 {
     struct theme_fonts *fonts;
     int rc = theme_fonts_open(&fonts, err);
@@ -48,6 +48,6 @@ static int draw_episode(const struct episode *e, enum draw_format format,
 }
 
 __attribute__((visibility("default"))) const struct draw_calls draw_calls = {
-    .check = check,
+    .check = draw_check,
     .episode = draw_episode,
 };

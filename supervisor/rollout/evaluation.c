@@ -36,7 +36,7 @@ struct evaluation {
 
 static int play_step(struct evaluation *e, struct err *err);
 
-static void fail(void *ctx, const struct err *err)
+static void evaluation_fail(void *ctx, const struct err *err)
 {
     struct evaluation *e = ctx;
 
@@ -220,7 +220,7 @@ static void on_env_ready(void *ctx)
     struct err err = {0};
 
     if (continue_playing(e, 0, &err) < 0)
-        fail(e, &err);
+        evaluation_fail(e, &err);
 }
 
 static void on_acted(void *ctx)
@@ -234,7 +234,7 @@ static void on_acted(void *ctx)
         e->steps = 1;
     }
     if (continue_playing(e, rc, &err) < 0)
-        fail(e, &err);
+        evaluation_fail(e, &err);
 }
 
 static int play_step(struct evaluation *e, struct err *err)
@@ -298,7 +298,7 @@ static void allocate(struct evaluation *e)
                                  .config = e->args.config,
                                  .copies = e->copies,
                                  .on_done = on_acted,
-                                 .on_failed = fail,
+                                 .on_failed = evaluation_fail,
                                  .ctx = e};
 
     e->acting = acting_new(&acting);

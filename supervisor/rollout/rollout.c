@@ -327,7 +327,7 @@ static void on_acted(void *ctx)
     rollout_resume(ctx);
 }
 
-static int begin(struct rollout *r, struct err *err)
+static int rollout_begin(struct rollout *r, struct err *err)
 {
     r->checkpoint_ns = rollout_now_ns(r);
     if (is_until(r))
@@ -346,7 +346,7 @@ static void on_env_ready(void *ctx)
     if (r->over)
         return;
     if (r->fsm.state == ROLLOUT_IDLE)
-        rc = begin(r, &err);
+        rc = rollout_begin(r, &err);
     else if ((rc = end_step(r, &err)) == DONE_AT_ONCE)
         rc = finish_state(r, &err);
     if (rc < 0)
@@ -410,7 +410,7 @@ int rollout_start(struct rollout *r, struct err *err)
     if (rc == 0)
         rc = vec_env_make_ready(r->args.env, err);
     if (rc == 0)
-        rc = begin(r, err);
+        rc = rollout_begin(r, err);
     if (rc < 0) {
         r->over = 1;
         (void)rollout_fsm_step(&r->fsm, ROLLOUT_FAIL);

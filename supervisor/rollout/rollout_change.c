@@ -140,8 +140,8 @@ static const char *receiver(const struct settings *s, size_t agent, size_t *ret_
 }
 
 /* part: "", or of a schedule ".to" and ".over". */
-static void add(struct settings *s, const struct config_change *c, const char *part,
-                double value)
+static void rollout_change_add(struct settings *s, const struct config_change *c,
+                               const char *part, double value)
 {
     char *key = xasprintf("%s%s", c->key, part);
     size_t agent;
@@ -163,12 +163,12 @@ static void collect(struct settings *s, const struct config_change *c)
     if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
         algorithm_brings_graph(&s->r->config->agents[c->agent]))
         return;
-    add(s, c, "", c->number);
+    rollout_change_add(s, c, "", c->number);
     if (c->field->type != FIELD_SCHEDULE || c->is == NULL)
         return;
     memcpy(&v, c->is, sizeof(v));
-    add(s, c, ".to", v.to);
-    add(s, c, ".over", v.over);
+    rollout_change_add(s, c, ".to", v.to);
+    rollout_change_add(s, c, ".over", v.over);
 }
 
 static void settings_done(struct settings *s)

@@ -104,7 +104,7 @@ static enum rollout_effect enter(struct rollout_fsm *f, enum rollout_state state
     return ROLLOUT_ENTERED;
 }
 
-static int take(int *flag)
+static int rollout_fsm_take(int *flag)
 {
     int was = *flag;
 
@@ -121,14 +121,14 @@ static enum rollout_effect act(struct rollout_fsm *f)
 /* Makes the requests that arrived since the last boundary due at this one. */
 static void add_requests(struct rollout_fsm *f)
 {
-    const int planned = take(&f->due.stop);
+    const int planned = rollout_fsm_take(&f->due.stop);
 
-    if ((take(&f->stop) || planned) && !f->due.end) {
+    if ((rollout_fsm_take(&f->stop) || planned) && !f->due.end) {
         f->stopped = 1;
         f->due.end = f->due.checkpoint = 1;
         f->due.last_row = !f->due.log && !f->logged;
     }
-    if (take(&f->checkpoint))
+    if (rollout_fsm_take(&f->checkpoint))
         f->due.checkpoint = 1;
 }
 
@@ -155,24 +155,24 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
     }
     if (f->due.evaluate && f->stop)
         return leave_evaluation(f);
-    if (take(&f->due.evaluate))
+    if (rollout_fsm_take(&f->due.evaluate))
         return enter(f, ROLLOUT_EVALUATE);
     add_requests(f);
-    if (take(&f->due.log) && !f->logged) {
+    if (rollout_fsm_take(&f->due.log) && !f->logged) {
         f->logged = 1;
         return enter(f, ROLLOUT_LOG);
     }
-    if (take(&f->due.checkpoint) && !f->saved) {
+    if (rollout_fsm_take(&f->due.checkpoint) && !f->saved) {
         f->saved = 1;
         return enter(f, ROLLOUT_CHECKPOINT);
     }
-    if (take(&f->due.last_row))
+    if (rollout_fsm_take(&f->due.last_row))
         return enter(f, ROLLOUT_LOG);
     if (f->due.end)
         return enter(f, ROLLOUT_DONE);
     if (f->pause)
         return enter(f, ROLLOUT_PAUSED);
-    return take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
+    return rollout_fsm_take(&f->change) ? enter(f, ROLLOUT_CHANGE) : act(f);
 }
 
 static enum rollout_effect start(struct rollout_fsm *f)
@@ -261,7 +261,7 @@ static enum rollout_effect ignore(struct rollout_fsm *f)
     return ROLLOUT_NOTED;
 }
 
-static enum rollout_effect fail(struct rollout_fsm *f)
+static enum rollout_effect rollout_fsm_fail(struct rollout_fsm *f)
 {
     f->failed_in = f->state;
     return enter(f, ROLLOUT_FAILED);
@@ -272,7 +272,7 @@ static enum rollout_effect fail(struct rollout_fsm *f)
     [ROLLOUT_STOP_REQUEST] = note_stop, [ROLLOUT_PAUSE_REQUEST] = note_pause,            \
     [ROLLOUT_CONTINUE_REQUEST] = note_continue,                                          \
     [ROLLOUT_CHECKPOINT_REQUEST] = note_checkpoint,                                      \
-    [ROLLOUT_CHANGE_REQUEST] = note_change, [ROLLOUT_FAIL] = fail
+    [ROLLOUT_CHANGE_REQUEST] = note_change, [ROLLOUT_FAIL] = rollout_fsm_fail
 #define OVER                                                                             \
     [ROLLOUT_STOP_REQUEST] = ignore, [ROLLOUT_PAUSE_REQUEST] = ignore,                   \
     [ROLLOUT_CONTINUE_REQUEST] = ignore, [ROLLOUT_CHECKPOINT_REQUEST] = ignore,          \
@@ -293,7 +293,7 @@ static const cell_fn cells[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] = {
                         [ROLLOUT_CONTINUE_REQUEST] = continue_paused,
                         [ROLLOUT_CHECKPOINT_REQUEST] = checkpoint_paused,
                         [ROLLOUT_CHANGE_REQUEST] = note_change,
-                        [ROLLOUT_FAIL] = fail},
+                        [ROLLOUT_FAIL] = rollout_fsm_fail},
     [ROLLOUT_DONE] = {OVER},
     [ROLLOUT_FAILED] = {OVER},
 };

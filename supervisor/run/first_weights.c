@@ -207,8 +207,9 @@ static int is_to_ask(const struct first *x, size_t i, const char *name,
            (!algorithm_of(&c->agents[i])->fixed && !fits(variables, i, name, x->weights));
 }
 
-static void choose(struct first *x, const struct agent_specs *specs,
-                   const struct first_variables *variables, struct agent_spec *ret)
+static void first_weights_choose(struct first *x, const struct agent_specs *specs,
+                                 const struct first_variables *variables,
+                                 struct agent_spec *ret)
 {
     for (size_t i = 0; i < specs->n; i++)
         if (is_to_ask(x, i, specs->spec[i].name, variables)) {
@@ -246,7 +247,7 @@ static int check(struct first *x, const struct first_variables *variables,
     if (rc == 0) {
         chosen = xcalloc(specs.n + 1, sizeof(*chosen));
         x->of = xcalloc(specs.n + 1, sizeof(*x->of));
-        choose(x, &specs, variables, chosen);
+        first_weights_choose(x, &specs, variables, chosen);
         rc = x->n > 0 ? ask_chosen(x, chosen, err) : 0;
     }
     free(chosen);

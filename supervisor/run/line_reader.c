@@ -42,7 +42,7 @@ static int is_zeros(const char *p, size_t len)
 }
 
 /* Drops the line that has no newline yet. */
-static int fail(struct line_reader *r, int code)
+static int line_reader_fail(struct line_reader *r, int code)
 {
     r->len = r->begin;
     return r->failure = code;
@@ -57,7 +57,7 @@ static ssize_t read_more(struct line_reader *r, struct err *err)
     if (r->fd < 0 || r->failure != 0)
         return 0;
     if (patience_check(err) < 0)
-        return fail(r, ERR_TIMEOUT);
+        return line_reader_fail(r, ERR_TIMEOUT);
     if (r->begin > 0) {
         memmove(r->buf, r->buf + r->begin, r->len - r->begin);
         r->len -= r->begin;
@@ -73,14 +73,15 @@ static ssize_t read_more(struct line_reader *r, struct err *err)
     if (n == CHUNK_BYTES && is_zeros(r->buf + r->len, CHUNK_BYTES)) {
         (void)err_set(err, ERR_CORRUPT, "zeros instead of text from byte %lld on",
                       (long long)r->read_bytes);
-        return fail(r, ERR_CORRUPT);
+        return line_reader_fail(r, ERR_CORRUPT);
     }
     r->len += (size_t)n;
     r->read_bytes += n;
     return n;
 }
 
-static void take(struct line_reader *r, size_t len, char **ret, size_t *ret_len)
+static void line_reader_take(struct line_reader *r, size_t len, char **ret,
+                             size_t *ret_len)
 {
     *ret = r->buf + r->begin;
     *ret_len = len;
@@ -97,7 +98,7 @@ static int end_line(struct line_reader *r, const char *end, char **ret, size_t *
 
     r->passing_over = 0;
     if (!is_rest)
-        take(r, len < r->max_bytes ? len : r->max_bytes, ret, ret_len);
+        line_reader_take(r, len < r->max_bytes ? len : r->max_bytes, ret, ret_len);
     r->cut = !is_rest && len > r->max_bytes;
     r->begin += len + 1;
     return !is_rest;
@@ -109,7 +110,7 @@ static int cut_line(struct line_reader *r, char **ret, size_t *ret_len)
     const int is_rest = r->passing_over;
 
     if (!is_rest)
-        take(r, r->max_bytes, ret, ret_len);
+        line_reader_take(r, r->max_bytes, ret, ret_len);
     r->cut = r->passing_over = 1;
     r->begin = r->len;
     return !is_rest;
@@ -145,7 +146,7 @@ int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len)
 
     if (left == 0 || r->passing_over)
         return 0;
-    take(r, left, ret, ret_len);
+    line_reader_take(r, left, ret, ret_len);
     r->begin = r->len;
     return 1;
 }

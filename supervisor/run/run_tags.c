@@ -20,7 +20,7 @@
 
 enum { LOCKED_WITHIN_MS = 2000 };
 
-static int find(const struct run_tags *t, const char *tag)
+static int run_tags_find(const struct run_tags *t, const char *tag)
 {
     for (size_t i = 0; i < t->n; i++)
         if (strcmp(t->tag[i], tag) == 0)
@@ -42,7 +42,8 @@ static void take_line(struct run_tags *t, const char *line)
 {
     const char *tag = text_after(line, "tag: "), *note = text_after(line, "note: ");
 
-    if (tag != NULL && t->n < RUN_TAGS_MAX && schema_is_name(tag) && find(t, tag) < 0)
+    if (tag != NULL && t->n < RUN_TAGS_MAX && schema_is_name(tag) &&
+        run_tags_find(t, tag) < 0)
         t->tag[t->n++] = xstrdup(tag);
     else if (note != NULL && t->note == NULL && is_note(note))
         t->note = xstrdup(note);
@@ -103,7 +104,7 @@ static int write_tags(const struct run_tags *t, const char *path, struct err *er
 
 static int remove_tag(struct run_tags *t, const char *tag, struct err *err)
 {
-    const int i = find(t, tag);
+    const int i = run_tags_find(t, tag);
 
     if (i < 0)
         return err_set(err, ERR_NOT_FOUND, "it has no tag %.100s", tag);
@@ -118,7 +119,7 @@ static int add_tag(struct run_tags *t, const char *tag, struct err *err)
     if (!schema_is_name(tag))
         return err_set(err, ERR_ARG, "'%.100s' is no tag, expected " SCHEMA_NAME_EXPECTED,
                        tag);
-    if (find(t, tag) >= 0)
+    if (run_tags_find(t, tag) >= 0)
         return 0;
     if (t->n == RUN_TAGS_MAX)
         return err_set(err, ERR_LIMIT, "it would have more than %d tags", RUN_TAGS_MAX);

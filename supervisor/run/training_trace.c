@@ -16,7 +16,7 @@ struct training_trace {
     void *ctx;
 };
 
-static void begin(struct training *t, uint64_t round)
+static void training_trace_begin(struct training *t, uint64_t round)
 {
     (void)uv_loop_configure(&t->loop, UV_METRICS_IDLE_TIME);
     t->trace->first = round;
@@ -114,7 +114,7 @@ void training_trace_round(struct training *t, uint64_t round)
     if (trace == NULL)
         return;
     if (trace->first == UINT64_MAX) {
-        begin(t, round);
+        training_trace_begin(t, round);
     } else if (round - trace->first >= trace->rounds) {
         agent_table_trace(t->agents, 0);
         end(t, round, NULL);

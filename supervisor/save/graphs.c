@@ -31,7 +31,7 @@ struct graphs {
     void *ctx;
 };
 
-static void take(struct metagraph *m, const void *data, size_t len)
+static void graphs_take(struct metagraph *m, const void *data, size_t len)
 {
     if (m->former == NULL) {
         m->former = m->data;
@@ -60,7 +60,7 @@ static void take_saved(struct graphs *g, size_t agent)
         m->len = 0;
     } else if (m->data == NULL &&
                resume_read_graph(g->from, info.name, &saved, &len) == 0 && len > 0) {
-        take(m, saved, len);
+        graphs_take(m, saved, len);
     }
     free(saved);
 }
@@ -74,7 +74,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
 
     (void)msg_get_bin(&response->body, "metagraph", &data, &len, NULL);
     if (len > 0)
-        take(m, data, len);
+        graphs_take(m, data, len);
     if (g->from != NULL)
         take_saved(g, agent);
     /* An agent that was given up sends an empty response: keep its last graph. */
@@ -86,7 +86,7 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     }
 }
 
-static int ask(struct graphs *g, size_t agent, struct err *err)
+static int graphs_ask(struct graphs *g, size_t agent, struct err *err)
 {
     int rc;
 
@@ -162,7 +162,7 @@ int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
     g->ctx = ctx;
     for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++)
         if (g->metagraphs[i].is_expired || is_back(g, i))
-            rc = ask(g, i, err);
+            rc = graphs_ask(g, i, err);
     return rc < 0 ? rc : g->outstanding > 0;
 }
 

@@ -150,8 +150,8 @@ int episodes_newest(const struct episodes *x, size_t copy, uint64_t *ret_first)
 }
 
 /* Fills ret_rows with row, row + E, ... below end, then with ROW_NONE. */
-static void fill(const struct episodes *x, uint64_t row, uint64_t end, uint64_t *ret_rows,
-                 size_t length)
+static void episodes_fill(const struct episodes *x, uint64_t row, uint64_t end,
+                          uint64_t *ret_rows, size_t length)
 {
     for (size_t t = 0; t < length; t++, row += x->n)
         ret_rows[t] = row < end ? row : ROW_NONE;
@@ -183,7 +183,8 @@ void episodes_rows(const struct episodes *x, uint64_t k, uint64_t *ret_rows,
     e = first_above(x->before, x->n + 1, k) - 1;
     c = &x->copies[e];
     i = c->from + (size_t)(k - x->before[e]);
-    fill(x, c->start[i], i + 1 < c->end ? c->start[i + 1] : x->head, ret_rows, length);
+    episodes_fill(x, c->start[i], i + 1 < c->end ? c->start[i + 1] : x->head, ret_rows,
+                  length);
 }
 
 void episodes_behind(const struct episodes *x, uint64_t row, uint64_t *ret_rows,
@@ -194,5 +195,5 @@ void episodes_behind(const struct episodes *x, uint64_t row, uint64_t *ret_rows,
     const size_t i = n > 0 ? first_above(c->start + c->from, n, row) : 0;
 
     CHECK(row < x->head);
-    fill(x, row, i < n ? c->start[c->from + i] : x->head, ret_rows, length);
+    episodes_fill(x, row, i < n ? c->start[c->from + i] : x->head, ret_rows, length);
 }

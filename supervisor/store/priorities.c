@@ -129,7 +129,7 @@ static double share_of(const struct priorities *p, uint64_t row)
 }
 
 /* Sets the share of the row; 0: the row is not a candidate. */
-static void put(struct priorities *p, uint64_t row, double share)
+static void priorities_put(struct priorities *p, uint64_t row, double share)
 {
     size_t i = slot_of(p, row);
 
@@ -156,13 +156,13 @@ void priorities_append(struct priorities *p, uint64_t row, size_t n)
     p->head = head;
     for (size_t i = 0; i < n; i++)
         if (share_of(p, row + i) > 0)
-            put(p, row + i, 0);
+            priorities_put(p, row + i, 0);
 }
 
 void priorities_add(struct priorities *p, uint64_t row)
 {
     CHECK(is_in_window(p, row));
-    put(p, row, power(p->largest, p->alpha));
+    priorities_put(p, row, power(p->largest, p->alpha));
 }
 
 void priorities_set(struct priorities *p, const uint64_t *rows, const float *values,
@@ -176,7 +176,7 @@ void priorities_set(struct priorities *p, const uint64_t *rows, const float *val
             continue;
         if (x > p->largest)
             p->largest = x;
-        put(p, rows[i], power(x, p->alpha));
+        priorities_put(p, rows[i], power(x, p->alpha));
     }
 }
 
@@ -220,7 +220,8 @@ static size_t descend(const double *sum, double *x)
 /* ret_slots (n): the slots at the positions x (n) of the sum; x is modified. All n
  * searches go down one level before the next, and prefetch the memory that they need
  * there: one by one, each would wait for memory at every level. */
-static void find(const struct priorities *p, double *x, uint64_t *ret_slots, size_t n)
+static void priorities_find(const struct priorities *p, double *x, uint64_t *ret_slots,
+                            size_t n)
 {
     memset(ret_slots, 0, n * sizeof(*ret_slots));
     for (int k = p->levels - 2; k >= 0; k--)
@@ -262,7 +263,7 @@ void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
     rng_uniform_f64(key, counter, 0, u, n);
     for (size_t k = 0; k < n; k++)
         u[k] = ((double)k + u[k]) / (double)n * total;
-    find(p, u, ret_rows, n);
+    priorities_find(p, u, ret_rows, n);
     for (size_t k = 0; k < n; k++) {
         share[k] = p->sum[0][ret_rows[k]];
         ret_rows[k] = row_of(p, ret_rows[k]);

@@ -23,7 +23,7 @@ static const char **settings_of(const struct lineage *l, size_t round, size_t me
     return &l->setting[(round * l->study->trials + member) * l->study->n_keys];
 }
 
-static void begin(struct lineage *l, const struct study *s)
+static void lineage_begin(struct lineage *l, const struct study *s)
 {
     *l = (struct lineage){.study = s};
     l->setting = xcalloc(s->trials * s->n_keys, sizeof(*l->setting));
@@ -135,7 +135,7 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
     char *path = path_of(dir), *text;
     int rc = is_held ? wbuf_read_file(&file, path, FILE_MAX_BYTES, &why) : why.code;
 
-    begin(ret, s);
+    lineage_begin(ret, s);
     if (rc == 0) {
         wbuf_u8(&file, '\0');
         text = (char *)file.data + strcspn((char *)file.data, "\n");

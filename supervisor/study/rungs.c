@@ -46,7 +46,8 @@ static int take_row(struct rungs *r, const char **at)
     return 1;
 }
 
-static int take(struct rungs *r, const char *text, const char *path, struct err *err)
+static int rungs_take(struct rungs *r, const char *text, const char *path,
+                      struct err *err)
 {
     text = text_after(text, head);
     if (text == NULL)
@@ -71,7 +72,7 @@ int rungs_read(struct rungs *ret, const char *dir, struct err *err)
     *ret = (struct rungs){0};
     if (rc == 0) {
         wbuf_u8(&file, 0);
-        rc = take(ret, (const char *)file.data, path, &why);
+        rc = rungs_take(ret, (const char *)file.data, path, &why);
     }
     if (is_held)
         beneath_release(dir);

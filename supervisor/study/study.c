@@ -494,7 +494,7 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
     return 0;
 }
 
-static int take(const struct reading *r, const struct yaml_node *root)
+static int study_take(const struct reading *r, const struct yaml_node *root)
 {
     static const char *const known[] = {"base",   "search", "method", "metric",
                                         "trials", "seeds",  "seed",   "limits"};
@@ -536,7 +536,7 @@ int study_read(struct study *ret, const char *path, struct err *err)
         rc = yaml_tree_parse(&root, &tree, (const char *)text.data, text.len, ret->file,
                              1, err);
     if (rc == 0)
-        rc = take(&(struct reading){ret, err}, root);
+        rc = study_take(&(struct reading){ret, err}, root);
     wbuf_done(&text);
     arena_done(&tree);
     if (rc < 0)
