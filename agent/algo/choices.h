@@ -25,7 +25,7 @@ static inline int32_t choice_best(const float *x, int32_t n)
     return best;
 }
 
-/* The same among those that are allowed. */
+/* The best one of those that are allowed. */
 int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n);
 
 /* The choice that one draw in [0, 1) selects of n with probabilities p: never one with

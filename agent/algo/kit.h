@@ -250,7 +250,7 @@ void *batch_variable(struct batch *b, const struct variable *v);
 void batch_select(struct batch *b, const uint32_t *place, uint64_t *rows, int64_t n,
                   int turned, uint64_t draw);
 
-/* The same with rows of `sequences` sequences in the order of time: row t sequences + r is
+/* batch_select with rows of `sequences` sequences in the order of time: row t sequences + r is
  * step t of sequence r. Each is shown under one symmetry. */
 void batch_select_sequences(struct batch *b, const uint32_t *place, uint64_t *rows,
                             int64_t n, int64_t sequences, uint64_t draw);
@@ -293,7 +293,7 @@ void batch_run(struct batch *b);
 /* The steps first .. first + n - 1, in one run: what was fetched is from before them, and is
  * reported, as their norms and rates are. */
 void batch_step(struct batch *b, size_t first, size_t n);
-/* The same steps, but nothing is reported: what was fetched stays in b->fetched for the caller,
+/* batch_step that reports nothing: what was fetched stays in b->fetched for the caller,
  * until batch_forget. batch_report_rates then reports the steps' learning rates. */
 void batch_step_quietly(struct batch *b, size_t first, size_t n);
 void batch_forget(struct batch *b);
@@ -304,7 +304,7 @@ void batch_show(struct batch *b, const char *name, double value);
 void batch_assign(struct batch *b, size_t first, size_t n);
 /* Moves the targets by polyak, or makes them equal after each target_every-th update. */
 void batch_move_targets(struct batch *b);
-/* The same, for an update's `after`. */
+/* batch_move_targets as an update's `after`. */
 void kit_move_targets(struct algo *a, struct batch *b);
 
 /* Fills a matrix with numbers that are drawn with the stage's key, derived by the label. */

@@ -34,7 +34,7 @@ struct live {
 
 /* Creates the variable. Call it inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
-/* The same for a FIELD_SCHEDULE. */
+/* live_new for a FIELD_SCHEDULE. */
 struct live live_schedule(struct graph *g, const char *key, const struct ramp *value);
 /* The learning rate of the critic: its own optimiser's, or the agent's. */
 struct live live_critic_rate(struct graph *g, const struct agent_config *c);
@@ -48,7 +48,7 @@ void live_constant(struct graph *g, struct live *l, double value, float instead_
 /* Both at once, for a setting that is a number. */
 struct live live_fed(struct graph *g, const char *key, double value,
                      float instead_of_zero, const char *name);
-/* The same with an existing constant, which may be another setting's `constant`.
+/* Feeds the setting into an existing constant, which may be another setting's `constant`.
  * OUTPUT_NONE: nothing happens. */
 void live_bind(struct graph *g, struct live *l, struct output constant);
 /* The variable of a key ("optimizer.learning_rate"), or NULL: not a live setting. */

@@ -14,7 +14,7 @@ struct space; /* algo.h */
 #define POLICY_OBSERVATION  "policy/observation"
 /* Scores of each head's choices, (B, U), or of their combinations (choices.h). */
 #define POLICY_LOGITS       "policy/logits"
-/* The same tensor as POLICY_LOGITS, if its scores are of combinations. */
+/* POLICY_LOGITS once more, if its scores are of combinations. */
 #define POLICY_COMBINATIONS "policy/combinations"
 /* The action in a box, (B, U). */
 #define POLICY_ACTION       "policy/action"
@@ -35,7 +35,7 @@ enum policy_gives {
 void name_policy(struct graph *g, struct output observation, struct output action,
                  enum policy_gives gives);
 
-/* The same for what it carries, if it is recurrent. */
+/* Names the carry of a recurrent policy: the one that it is fed, and the next one. */
 void name_policy_carry(struct graph *g, struct output carry, struct output next_carry);
 
 /* (B, n) > (B, 1) */
@@ -55,7 +55,7 @@ int obs_form_of(const struct network_config *net, const char *key,
                 const struct space *agents, const size_t *which, size_t n,
                 struct obs_form *ret, struct err *err);
 
-/* The same for the policy of `self` and a critic of agents[which[0]], ... */
+/* obs_form_of for the policy of `self`, and for a critic of agents[which[0]], .... */
 int obs_forms_of(const struct agent_config *c, const struct space *self,
                  const struct space *agents, const size_t *which, size_t n,
                  struct obs_form *ret_actor, struct obs_form *ret_critic,
@@ -78,7 +78,8 @@ struct minimizer {
  * graph's error). */
 struct operation *apply_clipped(struct graph *g, struct gradient *grads, size_t n,
                                 struct minimizer *m);
-/* The same with the gradients of the loss. NULL on failure (err, or the graph's error). */
+/* Computes the gradients of the loss, then apply_clipped. NULL on failure (err, or the graph's
+ * error). */
 struct operation *minimize_clipped(struct graph *g, struct output loss,
                                    struct minimizer *m, struct err *err);
 

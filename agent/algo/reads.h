@@ -31,7 +31,7 @@ void reads_done(struct reads *r);
  * same column may be declared several times, with several places. */
 void reads_add(struct reads *r, const char *agent, const char *name, int64_t elements,
                int *place);
-/* The same of a masked agent's column of bytes, "allowed" or "next_allowed". */
+/* Declares a masked agent's column of bytes, "allowed" or "next_allowed". */
 void reads_add_mask(struct reads *r, const struct space *agent, const char *name,
                     int *place);
 /* Whether the i-th declaration is the first one of its column. */

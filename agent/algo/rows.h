@@ -11,7 +11,7 @@
  * n_agents. ERR_ARG. */
 int rows_check(const struct stage_args *args, size_t n_agents, struct err *err);
 int rows_check_episodes(const struct stage_args *args, size_t n_agents, struct err *err);
-/* The same for a window, one group of at least so many rows. */
+/* Checks that the request has a window: one group of at least so many rows. */
 int rows_check_window(const struct stage_args *args, int64_t minibatches,
                       struct err *err);
 /* For algorithms that read each other's outputs: refuses a learner without symmetry beside one
@@ -66,7 +66,7 @@ void rows_td_error(const float *td, const float *weight, int64_t n,
 
 /* Add to a stage's result. */
 void stage_scalar(struct stage_result *ret, const char *name, double value);
-/* The same for a number that is only shown: nothing is added if it is not finite. */
+/* stage_scalar of a number that is only shown: nothing is added if it is not finite. */
 void stage_shown(struct stage_result *ret, const char *name, double value);
 void stage_output(struct stage_result *ret, const char *name, struct tensor value);
 

@@ -568,7 +568,7 @@ static void by_table(const struct table_args *t, float *x, size_t stride,
 #ifdef __x86_64__
 enum { AVX512_WIDTH = 32 };
 
-/* The same for rows that fit into two registers. */
+/* Turns rows that fit into two registers. */
 __attribute__((target("avx512f"))) static void by_table_avx512(const struct table_args *t,
                                                                float *x, size_t stride)
 {

@@ -61,6 +61,6 @@ void symmetry_leave(struct symmetry *s, size_t i);
  * vectors of them, or the numbers of a box. */
 void symmetry_obs(struct symmetry *s, size_t agent, size_t n, float *x, size_t stride);
 void symmetry_action(struct symmetry *s, size_t agent, size_t n, float *x, size_t stride);
-/* The same for masks of actions, (n, U), rows side by side. */
+/* Turns masks of actions, (n, U), rows side by side. */
 void symmetry_mask(struct symmetry *s, size_t agent, size_t n, uint8_t *x);
 #endif

@@ -44,7 +44,7 @@ int lists_give(struct list_call *q, int i, struct list x);
 
 /* A new item, which takes the value. NULL: the error is set and the value freed. */
 struct item *lists_new_item(struct list_call *q, struct tensor value);
-/* The same with a copy of the value. */
+/* A new item with a copy of the value. */
 struct item *lists_copy_item(struct list_call *q, const struct tensor *value);
 /* One reference less; NULL: nothing. */
 void lists_drop_item(struct lists *l, struct item *e);

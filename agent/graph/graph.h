@@ -139,11 +139,11 @@ struct operation *graph_operation(const struct graph *g, const char *name); /* o
 /* "x:0", TensorFlow's get_tensor_by_name. ERR_NOT_FOUND, ERR_ARG (no ":index"). */
 int graph_tensor(const struct graph *g, const char *name, struct output *ret,
                  struct err *err);
-/* The same for names that users type: errors end with "; did you mean 'x:0'?" if a name is
+/* graph_tensor for names that users type: errors end with "; did you mean 'x:0'?" if a name is
  * similar. */
 int lookup_tensor(const struct graph *g, const char *name, struct output *ret,
                   struct err *err);
-/* The same for an operation ("train/Adam"). ERR_NOT_FOUND. */
+/* An operation that users name ("train/Adam"). ERR_NOT_FOUND. */
 int lookup_operation(const struct graph *g, const char *name, struct operation **ret,
                      struct err *err);
 
@@ -327,7 +327,7 @@ int graph_gradients(struct graph *g, const struct output *ys, size_t n_ys,
                     const struct output *xs, size_t n_xs, const struct output *grad_ys,
                     const struct output *stop, size_t n_stop, struct output *ret_grads,
                     struct err *err);
-/* The same with gate_gradients: the gradients of an operation's inputs are passed on only
+/* tf.gradients with gate_gradients: the gradients of an operation's inputs are passed on only
  * when all of them are computed (a tuple; it costs a run nothing). */
 int graph_gradients_gated(struct graph *g, struct output y, const struct output *xs,
                           size_t n_xs, struct output *ret_grads, struct err *err);

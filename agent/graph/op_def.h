@@ -150,7 +150,7 @@ int operation_is_staged(const struct operation *op);
 /* The VarHandleOp of this handle, which other operations may have passed on; NULL if
  * there is none. */
 const struct operation *operation_behind_handle(struct output handle);
-/* The same for the HashTableV2 of a handle. */
+/* The HashTableV2 of this handle; NULL if there is none. */
 const struct operation *operation_table(struct output handle);
 /* Checks the ranks of the inputs and applies the shape rule. 0, ERR_SHAPE, ERR_ARG. */
 int operation_infer_shapes(const struct shape_args *args);

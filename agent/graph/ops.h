@@ -66,7 +66,7 @@ struct output random_uniform(struct graph *g, struct output shape, float low, fl
                              const char *name);
 struct output random_normal(struct graph *g, struct output shape, float mean,
                             float stddev, const char *name);
-/* The same for a shape that is known, as initialisers need it: the shape is the Const
+/* Draws of a known shape, as initialisers need them: the shape is the Const
  * `<name>/shape`, dtype any floating type. */
 struct output random_uniform_of(struct graph *g, enum dtype dtype,
                                 const struct shape *shape, double low, double high,

@@ -502,7 +502,7 @@ static inline __attribute__((always_inline)) float sum_chain(const float *x, siz
     return sum;
 }
 
-/* The same, in chains of SUM_CHAIN. */
+/* The sum in chains of SUM_CHAIN. */
 static inline __attribute__((always_inline)) float sum_row(const float *x, size_t n,
                                                            float (*f)(float))
 {

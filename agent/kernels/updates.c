@@ -81,7 +81,7 @@ static void momentum(const struct update *u)
     }
 }
 
-/* The same with the rate applied before the momentum */
+/* Keras's momentum: the rate is applied before it. */
 static void keras_momentum(const struct update *u)
 {
     REAL *x = VARIABLE(0), *a = VARIABLE(1);

@@ -343,7 +343,7 @@ VEC_INLINE void vec_load_transposed(vec x[4], const float *p, int64_t ld)
 }
 
 #if VEC == 16
-/* The same for eight columns. It needs half as many loads, and a load takes as long as a
+/* Transposes eight columns. It needs half as many loads, and a load takes as long as a
  * shuffle. */
 VEC_INLINE void vec_load_transposed_eight(vec x[8], const float *p, int64_t ld)
 {

@@ -17,7 +17,7 @@ struct output activate(struct graph *g, struct output x, enum activation activat
 struct output fully_connected(struct graph *g, struct output x, int64_t n_outputs,
                               enum activation activation, const char *scope,
                               const struct initializer *weights);
-/* The same with other initial biases than zeros. */
+/* fully_connected with other initial biases than zeros. */
 struct output fully_connected_from(struct graph *g, struct output x, int64_t n_outputs,
                                    enum activation activation, const char *scope,
                                    const struct initializer *weights,

@@ -54,7 +54,7 @@ struct ctc {
     int32_t *label;
 };
 
-/* The same number of floats as there are doubles and labels in all arrays, or -1. */
+/* How many floats take the room of all arrays, or -1. */
 static int64_t ctc_floats(const struct shape_args *args)
 {
     const int64_t time = dim_of(&args->in[0], 0), classes = dim_of(&args->in[0], 2);

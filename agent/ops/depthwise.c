@@ -71,7 +71,7 @@ static int64_t output_at(const struct depthwise *d, int64_t pixel)
             }                                                                            \
     } while (0)
 
-/* The same for all places of the window over a pixel. */
+/* `body` for all channels of all places of the window over a pixel. */
 #define EACH_PLACE(d, pixel, body)                                                       \
     do {                                                                                 \
         const int64_t per_place = (d)->channels * (d)->multiplier;                       \

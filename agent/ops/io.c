@@ -136,7 +136,7 @@ static int kern_save(const struct kernel_args *a)
     return rc;
 }
 
-/* The same for a V1 checkpoint, and without shape_and_slices. */
+/* Writes a V1 checkpoint; without shape_and_slices. */
 static int kern_save_v1(const struct kernel_args *a)
 {
     char *path = text_at(a->in[0], 0);

@@ -68,7 +68,7 @@ int table_index(const struct operation *op, const struct tensor *keys,
  * the columns (period: number of columns), or another one. */
 enum { SUM_OTHER, SUM_ROWS, SUM_COLUMNS };
 int sum_pattern(const struct shape *x, const struct tensor *axes, size_t *ret_period);
-/* The same for a sum over all axes but `kept`. */
+/* The pattern of a sum over all axes but `kept`. */
 int sum_pattern_but(const struct shape *x, int kept, size_t *ret_period);
 /* Adds elements start .. start+n-1 of a matrix (total elements, `period` per row) to the sums
  * of its columns, y (period): sums blocks of DENSE_BLOCK rows in `part` (period) first. To

@@ -114,7 +114,7 @@ int value_ints(const struct shape_args *args, int i, int64_t *ret, int max);
 /* Input i as a shape, as far as it is known. A known -1 stays -1 (Reshape). ERR_SHAPE:
  * too many dimensions. */
 int value_shape(const struct shape_args *args, int i, struct shape *ret);
-/* The same, but -1 is an error. */
+/* Input i as a shape in which a known -1 is an error. */
 int value_sizes(const struct shape_args *args, int i, struct shape *ret);
 /* Maps *axis from [-rank, rank) to [0, rank). */
 int wrap_axis(const struct shape_args *args, int rank, int64_t *axis);

@@ -322,7 +322,7 @@ static int spread_segments(const struct kernel_args *a, enum norm norm,
     return 0;
 }
 
-/* The same, only with the rows that get something; out: they, and which they are. */
+/* Computes only the rows that get something; out: these rows, and their numbers. */
 static int spread_to_some(const struct kernel_args *a, enum norm norm)
 {
     int64_t n, *rows = sorted_unique(a->in[1], &n);

@@ -99,7 +99,7 @@ const struct choice *lower_choice_at(const struct lowering *l, int v);
 int lower_changes(const struct lowering *l, int v);
 /* The choice between a Merge's inputs; in -1: one that cannot be alive. */
 int lower_choose(struct lowering *l, const struct node *merge);
-/* The same choice in another shape. */
+/* The choice v in another shape. */
 int lower_choice_alias(struct lowering *l, int v, struct shape shape);
 /* The value for a use that comes next: v, or of a choice a copy of the alternative that is
  * alive. */

@@ -330,7 +330,7 @@ int loop_classify(const struct shape *operand, const struct shape *shape,
 /* Runs a loop; the addresses of its values must be set. scratch: of the size of the value
  * l->scratch. */
 void loop_run(struct loop_program *l, struct value *values, void *scratch);
-/* The same in parts: loop_rows for chunks of rows in order. */
+/* loop_run in parts: loop_rows for chunks of rows in order. */
 void loop_open(struct loop_program *l, struct value *values, void *scratch);
 void loop_rows(struct loop_program *l, int64_t first, int64_t rows);
 void loop_close(struct loop_program *l);

@@ -69,7 +69,7 @@ int metagraph_run_main_op(struct graph *g, struct session *s,
 /* tf.train.import_meta_graph: imports a file and creates its metagraph_saver. */
 int import_meta_graph(struct saver **ret, struct graph *g, const char *path,
                       const struct metagraph_import_options *o, struct err *err);
-/* The same from a file's bytes; ret_info as in metagraph_import. */
+/* import_meta_graph from a file's bytes; ret_info as in metagraph_import. */
 int import_meta_graph_bytes(struct saver **ret, struct graph *g, const void *data,
                             size_t len_bytes, const struct metagraph_import_options *o,
                             struct metagraph_info *ret_info, struct err *err);

@@ -39,7 +39,7 @@ void atomic_file_free(struct atomic_file *f);
  * the file. */
 void atomic_file_tidy(const char *path);
 
-/* The same, of all files of a folder except those that begin with `but` (NULL: none). */
+/* Removes those of all files of a folder except those that begin with `but` (NULL: none). */
 void atomic_file_tidy_folder(const char *dir, const char *but);
 
 /* A whole file in one call. */

@@ -59,7 +59,7 @@ struct bundle_writer;
 /* `durable`: fsync before and after each rename. The directory must exist. */
 int bundle_writer_new(struct bundle_writer **ret, const char *prefix, int durable,
                       struct err *err);
-/* The same with 1 to 99999 data files, as TensorFlow writes for variables on several
+/* A writer of 1 to 99999 data files, as TensorFlow writes for variables on several
  * devices: tensors go to the first until bundle_writer_next_shard is called. */
 int bundle_writer_new_sharded(struct bundle_writer **ret, const char *prefix,
                               uint32_t n_shards, int durable, struct err *err);
@@ -69,7 +69,7 @@ void bundle_writer_next_shard(struct bundle_writer *w);
  * file has tensors in the order of the calls (TensorFlow's Saver adds them by name). */
 int bundle_writer_add(struct bundle_writer *w, const char *name, const struct tensor *t,
                       struct err *err);
-/* The same for one part of a tensor of shape `whole`; `part` has the slice's shape. The
+/* Appends one part of a tensor of shape `whole`; `part` has the slice's shape. The
  * parts of one tensor must be added one after another. */
 int bundle_writer_add_slice(struct bundle_writer *w, const char *name,
                             const struct shape *whole, const struct bundle_slice *slice,
@@ -103,7 +103,7 @@ int bundle_reader_missing(const struct bundle_reader *r, const char *name,
 /* Reads a tensor into newly allocated memory, which ret owns. */
 int bundle_reader_read(struct bundle_reader *r, const struct bundle_entry *entry,
                        struct tensor *ret, struct err *err);
-/* The same for a part of the tensor, which lies inside it (bundle_slice_from_text checked it
+/* Reads a part of the tensor, which lies inside it (bundle_slice_from_text checked it
  * against the entry's shape); not for strings. */
 int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *entry,
                             const struct bundle_slice *slice, struct tensor *ret,
@@ -111,7 +111,7 @@ int bundle_reader_read_part(struct bundle_reader *r, const struct bundle_entry *
 /* Reads slice i of a partitioned tensor alone; the others may be missing. */
 int bundle_reader_read_slice(struct bundle_reader *r, const struct bundle_entry *entry,
                              size_t i, struct tensor *ret, struct err *err);
-/* The same as bundle_reader_read into the caller's memory: dst has the entry's dtype (ERR_DTYPE)
+/* bundle_reader_read into the caller's memory: dst has the entry's dtype (ERR_DTYPE)
  * and shape (ERR_SHAPE); not for strings. After an error dst's content is undefined. */
 int bundle_reader_read_into(struct bundle_reader *r, const struct bundle_entry *entry,
                             const struct tensor *dst, struct err *err);

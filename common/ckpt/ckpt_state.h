@@ -29,7 +29,7 @@ int ckpt_state_parse(struct ckpt_state *ret, const char *text, size_t len_bytes,
 /* Reads `<dir>/checkpoint`. ERR_NOT_FOUND, ERR_LIMIT (larger than a megabyte), ERR_FORMAT,
  * -errno. */
 int ckpt_state_load(struct ckpt_state *ret, const char *dir, struct err *err);
-/* The same for a state file of another name. */
+/* Reads a state file of another name. */
 int ckpt_state_load_file(struct ckpt_state *ret, const char *path, struct err *err);
 void ckpt_state_done(struct ckpt_state *s);
 

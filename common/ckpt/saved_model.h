@@ -22,7 +22,7 @@
 int ckpt_read_graph(struct wbuf *b, const char *prefix, const char *tags, size_t max,
                     struct err *err);
 
-/* The same for the bytes of a saved_model.pb: *ret is the MetaGraphDef among them. */
+/* Finds the MetaGraphDef of these tags in the bytes of a saved_model.pb. */
 int saved_model_find(struct cursor model, const char *tags, struct cursor *ret,
                      struct err *err);
 

@@ -145,7 +145,7 @@ int algorithm_place_settings(struct field *settings, size_t n, struct err *err);
 /* Makes the agent's settings those of its algorithm (NULL: the default one), which exists:
  * those of the same key and form keep their values, others get their defaults. */
 void agent_section_take(struct agent_config *a, struct arena *arena);
-/* The same for an algorithm that is no row of algorithm_at. */
+/* agent_section_take for an algorithm that is no row of algorithm_at. */
 void agent_section_take_as(struct agent_config *a, const struct algorithm_info *is,
                            struct arena *arena);
 /* The number, flag or choice of the setting with one of the flags (of several: their sum), or of

@@ -109,7 +109,7 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
  * 1u << kind, without CHANGE_RESTART). */
 void run_config_differences(struct config_settings *ret, const struct run_config *was,
                             const struct run_config *is, unsigned kinds);
-/* The same, but only for values that also differ between `agreed` and `is`: this leaves
+/* run_config_differences for values that also differ between `agreed` and `is`: this leaves
  * out values that were requested and then cancelled. A default is included if it, or the
  * value of any agent, differs. */
 void run_config_differences_beyond(struct config_settings *ret,
@@ -121,7 +121,7 @@ void run_config_differences_beyond(struct config_settings *ret,
  * key must exist in c. */
 void run_config_set(struct run_config *c, const struct config_setting *s);
 void run_config_set_all(struct run_config *c, const struct config_settings *s);
-/* The same for this key only: agents do not follow a default. */
+/* Assigns the value of this key alone: agents do not follow a default. */
 void run_config_set_only(struct run_config *c, const struct config_setting *s);
 
 /* Gives *c the values that `from` has, where they differ in these kinds. */

@@ -246,7 +246,7 @@ const struct yaml_node *loader_find(const struct yaml_node *root, const char *ag
     return at;
 }
 
-/* The same for a key of a section of it; if neither gives it, the root. */
+/* Where a key of a section of the agent is given; if nowhere, the root. */
 static const struct yaml_node *find_in(const struct loader *l,
                                        const struct agent_config *a, const char *section,
                                        const char *key, char path[LOADER_PATH_BYTES])

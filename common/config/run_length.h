@@ -28,7 +28,7 @@ int run_length_is_reached(struct run_length length, uint64_t env_steps,
                           uint64_t episodes);
 /* Whether the path is a key of the length, or a section that has it. */
 int run_length_is_key(const char *path);
-/* The same of the key of "KEY=VALUE". */
+/* run_length_is_key of the key of "KEY=VALUE". */
 int run_length_is_assigned(const char *assignment);
 /* Makes the change, if it is one of the length. */
 void run_length_change(struct run_length *length, const struct config_setting *s);

@@ -164,7 +164,7 @@ int schema_fail_choice(const struct yaml_node *at, const char *path, const char 
 int schema_write(const struct schema *s, const void *base, const void *but, int indent,
                  FILE *f);
 
-/* The same under a key; an empty map is written as "{}" or, if `but` is given, left out. */
+/* schema_write under a key; an empty map is written as "{}" or, if `but` is given, left out. */
 int schema_write_map(const char *key, const struct schema *s, const void *base,
                      const void *but, int indent, FILE *f);
 
@@ -233,7 +233,7 @@ int schema_is_number(const struct field *field);
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
 
-/* The same for a node; path: of the node, for messages. */
+/* Parses such a value of a node; path: of the node, for messages. */
 int schema_read_node(const struct field *field, const struct yaml_node *node,
                      const char *path, void *ret, struct err *err);
 

@@ -89,7 +89,7 @@ void yaml_text_write(const char *text, FILE *f);
 /* Sets "place:line: path: ..." and returns ERR_CONFIG. An empty path is left out. */
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-/* The same with the message of *why, and its code if it is a failure of the machine
+/* yaml_fail with the message of *why, and its code if it is a failure of the machine
  * (err_is_failure), such as a file that cannot be read. */
 int yaml_fail_since(const struct yaml_node *at, const char *path, struct err *err,
                     const struct err *why);

@@ -39,7 +39,7 @@
  * directory than the one held, that one is held instead. -errno; -EXDEV: a link of somebody
  * else to a directory that is not theirs. */
 int beneath_hold(const char *dir, struct err *err);
-/* The same for whoever has decided something about the directory already: ERR_STATE if the
+/* beneath_hold after something was decided about the directory: ERR_STATE if the
  * path leads to another one than this process holds. */
 int beneath_hold_same(const char *dir, struct err *err);
 void beneath_release(const char *dir);

@@ -26,7 +26,7 @@ enum log_level {
  * the first call. */
 #define LOG_TIME_BYTES 32
 const char *log_time(char ret[LOG_TIME_BYTES]);
-/* The same of another time, of CLOCK_REALTIME. */
+/* A time of CLOCK_REALTIME in that form. */
 const char *log_time_of(struct timespec at, char ret[LOG_TIME_BYTES]);
 
 /* role is copied (at most 63 bytes). Before log_init, lines go to stderr with role

@@ -34,7 +34,7 @@ struct msg {
 /* Parses one message, which must take exactly len bytes. Release it with msg_done.
  * ERR_FORMAT, ERR_LIMIT, ERR_PROTOCOL. */
 int msg_parse(struct msg *ret, const void *data, size_t len, struct err *err);
-/* The same, for a struct that is all-zero or holds an earlier message, whose memory it
+/* msg_parse into a struct that is all-zero or holds an earlier message, whose memory it
  * reuses: a loop over messages does not allocate. */
 int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err);
 void msg_done(struct msg *m); /* an all-zero struct is fine */
@@ -62,7 +62,7 @@ int msg_get_tensor(const msgpack_object *map, const char *key, struct tensor *re
                    struct err *err);
 int msg_to_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
                   struct err *err);
-/* The same for any tensor that a request `run` may carry: also strings, [7, [dims], [bin...]],
+/* Reads any tensor that a request `run` may carry: also strings, [7, [dims], [bin...]],
  * which ret owns. tensor_free either. */
 int msg_to_any_tensor(const msgpack_object *obj, const char *what, struct tensor *ret,
                       struct err *err);

@@ -44,7 +44,7 @@ void msg_put_image(struct msg_out *o, const struct image_part *p, int64_t width,
  * are bytes. ERR_PROTOCOL: it does not fit. */
 int msg_get_image(const struct msgpack_object *map, int64_t width, int64_t stack,
                   int is_u8, struct image_part *ret, struct err *err);
-/* The same for entities, {k, w}; 0: there are none. width: of the observation. */
+/* Pack and read the key of entities, {k, w}; 0: there are none. width: of the observation. */
 void msg_put_entities(struct msg_out *o, const int64_t entities[2]);
 int msg_get_entities(const struct msgpack_object *map, int64_t width, int64_t ret[2],
                      struct err *err);

@@ -47,7 +47,7 @@ void store_view_gather(const struct store_view *v, int column, const uint64_t *r
 void store_view_gather_joined(const struct store_view *v, const int *columns,
                               size_t n_columns, const uint64_t *rows, size_t n,
                               float *dst, size_t dst_stride);
-/* The same for a u8 column that is not stacked, as bytes: dst (n, elements of the column),
+/* Copies a u8 column that is not stacked, as bytes: dst (n, elements of the column),
  * without a stride. */
 void store_view_gather_bytes(const struct store_view *v, int column, const uint64_t *rows,
                              size_t n, uint8_t *dst);

@@ -27,7 +27,7 @@
  * text must not overlap. */
 size_t plain_text(char *ret, size_t size, const char *text, size_t len);
 
-/* The same, with tabs and newlines escaped, too. */
+/* plain_text with tabs and newlines escaped, too. */
 size_t plain_line(char *ret, size_t size, const char *text, size_t len);
 
 /* The line that a name is: a folder's longest one fits, others are cut. NULL: "". Valid until

@@ -19,7 +19,7 @@ void control_client_wait(struct control_client *c, void (*look)(void *ctx), void
 
 /* A request under construction: pack the params as one map, then send or call. */
 struct msg_out *control_client_begin(struct control_client *c, const char *method);
-/* The same with an id, for a client with several requests under way: a response has
+/* A request with an id, for a client with several requests under way: a response has
  * the id of its request (struct msg). */
 struct msg_out *control_client_begin_as(struct control_client *c, uint32_t id,
                                         const char *method);

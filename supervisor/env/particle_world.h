@@ -260,7 +260,7 @@ void particle_obs_comm(const struct particle_world *w, struct particle_obs *o,
                        size_t agent);
 void particle_obs_rel(const struct particle_world *w, struct particle_obs *o, size_t self,
                       size_t entity);
-/* The same for goal i's landmark; for all landmarks; for all other agents. */
+/* Relative positions of goal i's landmark; of all landmarks; of all other agents. */
 void particle_obs_rel_goal(const struct particle_world *w, struct particle_obs *o,
                            size_t self, size_t i);
 void particle_obs_rel_landmarks(const struct particle_world *w, struct particle_obs *o,
@@ -307,7 +307,7 @@ void particle_touch(const struct particle_world *w, size_t a, size_t b, double *
         "collisions", "pairs of agents that touch each other", 0                         \
     }
 void particle_count_collisions(const struct particle_world *w, double *ret);
-/* The same of agents below first_good with others: hunters and their prey. */
+/* Counts collisions of agents below first_good with others: hunters and their prey. */
 void particle_count_tags(const struct particle_world *w, size_t first_good, double *ret);
 /* The distance from an entity, or from goal i's landmark (uses the last two scratch
  * rows), to the nearest of `count` entities from `first` on. */

@@ -92,7 +92,7 @@ void channel_hand_over(struct channel *c, const struct channel_callbacks *cb);
  * ERR_LIMIT: the other side does not read, and the channel ends by this: later messages get
  * ERR_STATE, and on_end comes from the loop. */
 int channel_send(struct channel *c, const void *data, size_t len, struct err *err);
-/* The same for a message in two parts, of which a large one is not copied. */
+/* Sends a message in two parts, of which a large one is not copied. */
 int channel_send2(struct channel *c, const void *head, size_t head_len, const void *data,
                   size_t len, struct err *err);
 /* Between hold and release, messages only join the queue: they are written together. Nothing else

@@ -34,7 +34,7 @@ size_t slurm_nodes(const struct cluster_config *config);
 /* Checks what can be known before anything is started: the programs, the options, and whether
  * the job has enough nodes. ERR_CONFIG. */
 int slurm_check(const struct cluster_config *config, struct err *err);
-/* The same for `brood check`, which also asks Slurm whether it would accept a node's job. */
+/* slurm_check for `brood check`: also asks Slurm whether it would accept a node's job. */
 int slurm_check_job(const struct cluster_config *config, struct err *err);
 
 /* "brood-<run>-<node>-<hex digits of id>". */

@@ -21,7 +21,7 @@ struct asked_command {
  * which all of them have together; ERR_STATE, its exit code was not 0, with the output's last
  * line; -errno, it could not be started. */
 void commands_ask(struct asked_command *c, size_t n, int timeout_ms);
-/* The same for one program. *ret_output: NULL after an error. */
+/* commands_ask for one program. *ret_output: NULL after an error. */
 int command_ask(const char *const *argv, int timeout_ms, char **ret_output,
                 struct err *err);
 /* The last line of a text that is not empty, without its end; cuts the text there. */

@@ -19,7 +19,7 @@
 
 /* Raises the soft limit to the hard limit, at most to 65536, as far as that is possible. */
 void descriptors_raise(void);
-/* The same. -EMFILE: the hard limit is too low for n_agents. */
+/* descriptors_raise. -EMFILE: the hard limit is too low for n_agents. */
 int descriptors_reserve(size_t n_agents, struct err *err);
 
 #endif

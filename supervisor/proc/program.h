@@ -45,7 +45,7 @@ int program_start(struct program *p, const struct program_spec *spec, struct err
 int program_ended(struct program *p, int *ret_status);
 /* Sends a signal to the program and its session's first process group. */
 void program_signal(const struct program *p, int signum);
-/* The same with SIGKILL. */
+/* program_signal with SIGKILL. */
 void program_kill(const struct program *p);
 /* Copies those variables of this process's environment, "NAME=VALUE", that begin with one of
  * `passed`, "NAME=", to ret, and returns how many, at most n_passed. They are borrowed. */

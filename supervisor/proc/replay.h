@@ -69,7 +69,7 @@ int replay_digest_equal(struct replay_digest a, struct replay_digest b);
 /* Copies the block, then empties the list. If the copy fails, or with ERR_NOMEM, snapshot
  * and list stay as they are. */
 int replay_snapshot(struct replay *r, const struct replay_block *block, struct err *err);
-/* The same for values that are older than the newest requests: only the first n_covered
+/* replay_snapshot of values that are older than the newest requests: only the first n_covered
  * requests, whose effect they have, leave the list. */
 int replay_snapshot_of(struct replay *r, const struct replay_block *block,
                        size_t n_covered, struct err *err);

@@ -40,7 +40,7 @@ int recording_is_whole(const struct recording *r);
 /* Draws it into a file (render_write). ERR_UNSUPPORTED: the program sent no pictures. */
 int recording_write(struct recording *r, const struct recording_source *from,
                     const char *path, struct err *err);
-/* The same, as the bytes of a file of that format, appended. */
+/* Appends the bytes of a file of that format. Errors of recording_write. */
 int recording_bytes(struct recording *r, const struct recording_source *from,
                     enum draw_format format, struct wbuf *ret, struct err *err);
 void recording_done(struct recording *r); /* all-zero again, but for `is_external` */

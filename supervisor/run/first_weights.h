@@ -46,7 +46,7 @@ void first_variables_repeat(struct first_variables *v, size_t agent);
 int first_weights_check(const struct run_config *c, const struct policies *policies,
                         const struct weights *weights,
                         const struct first_variables *variables, struct err *err);
-/* The same for the values of frozen agents that are programs (policies_values). */
+/* first_weights_check for the values of frozen agents that are programs (policies_values). */
 int first_policies_check(const struct run_config *c, const struct policies *policies,
                          struct err *err);
 

@@ -37,7 +37,7 @@ void line_reader_close(struct line_reader *r); /* an all-zero struct is fine */
  * (the line may hold NULs, too). The caller may modify it; it is valid until the next
  * call. Returns 0 if there is no further line at present; -errno. */
 int line_reader_next(struct line_reader *r, char **ret, size_t *ret_len, struct err *err);
-/* The same for the bytes after the last newline; 0 if there are none. */
+/* Returns 1 and the bytes after the last newline; 0 if there are none. */
 int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len);
 /* After line_reader_next has returned 0: returns 1 if path is another file by now, or the
  * file became shorter. Reading then starts again at the beginning. */

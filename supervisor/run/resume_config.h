@@ -54,7 +54,7 @@ void resume_config_force(struct resume_config *ret, const struct resume_from *fr
 int resume_saved_config(const struct resume *r, config_env_names_fn env_names,
                         const struct env_config *now, struct run_config *ret,
                         struct err *err);
-/* The same, where config.yaml, as it is now, says where the environment is. */
+/* resume_saved_config where config.yaml, as it is now, says where the environment is. */
 int resume_saved_config_at(const struct resume *r, config_env_names_fn env_names,
                            const char *config_yaml, struct run_config *ret,
                            struct err *err);

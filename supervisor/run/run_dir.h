@@ -124,7 +124,7 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
  * ret: its path, free(); the process holds the directory open from then on. ERR_NOT_FOUND;
  * -EACCES: "no permission: run NAME belongs to USER". */
 int run_dir_find(const char *runs_dir, const char *run, char **ret, struct err *err);
-/* The same for commands that delete: the name of a configuration is ERR_NOT_FOUND, whose
+/* run_dir_find for commands that delete: the name of a configuration is ERR_NOT_FOUND, whose
  * message names the run that it would have meant. */
 int run_dir_find_own_name(const char *runs_dir, const char *run, char **ret,
                           struct err *err);

@@ -240,7 +240,7 @@ uint64_t training_steps(const struct training *t);
 /* Sends one line to the log and, as an event, to the observers. */
 void training_log(struct training *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* The same for an error that does not end the run. */
+/* training_log of an error that does not end the run. */
 void training_log_error(struct training *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Calls on_tick of the observers. */

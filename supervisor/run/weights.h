@@ -20,7 +20,7 @@ struct weights; /* opaque; owns all its data */
 int weights_load(struct weights **ret, const char *dir, const char *step,
                  void (*on_skipped)(void *ctx, const char *line), void *ctx,
                  struct err *err);
-/* The same for RUN or RUN@STEP of the command line (run_dir_find). kept: a folder that has a copy
+/* weights_load for RUN or RUN@STEP of the command line (run_dir_find). kept: a folder that has a copy
  * of that checkpoint, which is read instead; NULL: none. */
 int weights_find(struct weights **ret, const char *runs_dir, const char *text,
                  const char *kept, void (*on_skipped)(void *ctx, const char *line),

@@ -30,7 +30,7 @@ struct checkpoint_values {
 };
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err);
-/* The same for the prefix of a bundle. */
+/* checkpoint_load from the prefix of a bundle. */
 int checkpoint_load_from(struct checkpoint_values *ret, const char *prefix,
                          struct err *err);
 /* Variables are named after their agent, agent_0/p_func/w: gives those of agent `from` the name

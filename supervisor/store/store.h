@@ -122,7 +122,7 @@ int store_log_end(int log, uint64_t *ret, struct err *err);
  * *ret is malloc'd. */
 void store_state_save(const struct store *s, uint8_t **ret, size_t *ret_len);
 
-/* The same, but with the checksums from the block of `row` on, which store_forget must
+/* store_state_save with the checksums from the block of `row` on, which store_forget must
  * not have freed. */
 void store_sums_save(const struct store *s, uint64_t row, uint8_t **ret, size_t *ret_len);
 /* Reads the header and the rows covered by these checksums again. ERR_CORRUPT if they

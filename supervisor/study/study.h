@@ -118,7 +118,7 @@ const char *study_value_at(const struct study_key *k, double u, struct arena *ar
 #define STUDY_MAX_SETS (4 * STUDY_MAX_KEYS)
 size_t study_sets(const struct study *s, size_t trial, const char **ret,
                   struct arena *arena);
-/* The same for given values, one for each key. */
+/* study_sets of given values, one for each key. */
 size_t study_sets_of(const struct study *s, const char *const *values, const char **ret,
                      struct arena *arena);
 
