@@ -4,7 +4,7 @@
 #include "agent/algo/reads.h"
 #include "agent/algo/rows.h"
 #include "common/err/check.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>

@@ -95,7 +95,7 @@ int reads_find(const struct reads *r, const struct store_layout *l, struct err *
     return rc;
 }
 
-void reads_show(const struct reads *r, struct store_view *store)
+void reads_restrict(const struct reads *r, struct store_view *store)
 {
     store_view_hide(store);
     for (size_t i = 0; i < r->n; i++)

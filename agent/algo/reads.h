@@ -3,7 +3,7 @@
  * On `configure` the algorithm declares them (algo_ops.reads), each with the place where it
  * keeps the column's index. The answer to `configure` names them, so that a machine without
  * the log can be sent these columns alone. The log exists only when all agents have answered;
- * reads_find then sets the places, and reads_show hides all other columns of a view: it
+ * reads_find then sets the places, and reads_restrict hides all other columns of a view: it
  * is a programming error to gather a column that is not declared.
  */
 #ifndef AGENT_ALGO_READS_H
@@ -42,6 +42,6 @@ void reads_name(const struct reads *r, size_t i, char ret[STORE_COLUMN_NAME_MAX]
 /* Sets the places. ERR_NOT_FOUND, ERR_SHAPE: the log has no such column. */
 int reads_find(const struct reads *r, const struct store_layout *l, struct err *err);
 /* After reads_find: hides all columns but these. */
-void reads_show(const struct reads *r, struct store_view *store);
+void reads_restrict(const struct reads *r, struct store_view *store);
 
 #endif

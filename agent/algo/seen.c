@@ -2,7 +2,7 @@
 
 #include "agent/algo/parts.h"
 #include "agent/algo/share.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>

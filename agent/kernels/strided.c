@@ -1,6 +1,6 @@
 #include "agent/kernels/strided.h"
 
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "agent/loop/service_internal.h"
 
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 
 #include <string.h>
 

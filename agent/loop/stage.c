@@ -54,7 +54,7 @@ static int open_store(struct service *s, struct err *err)
         store_view_close(v);
         return r;
     }
-    reads_show(&s->reads, v);
+    reads_restrict(&s->reads, v);
     s->store = v;
     return 0;
 }

@@ -3,7 +3,7 @@
  * Gradients after TensorFlow 1.13's python/ops/array_grad.py. */
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 
 #include <math.h>
 #include <stdio.h>

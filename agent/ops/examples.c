@@ -11,7 +11,7 @@
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
 #include "common/ckpt/protowire.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "common/store/store_view.h"
 
 #include "common/err/check.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 #include "common/mem/xmalloc.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "common/err/err.h"
 #include "common/io/beneath.h"
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 #include "common/io/tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"

@@ -5,7 +5,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/config/algorithms.h"
 #include "common/err/check.h"
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/algorithm_msg.h"

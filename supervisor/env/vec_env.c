@@ -1,5 +1,5 @@
 #include "common/err/check.h"
-#include "common/mem/copy.h"
+#include "common/mem/copy_short.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/tensor/tensor.h"

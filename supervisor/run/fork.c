@@ -2,7 +2,7 @@
 
 #include "common/config/algorithms.h"
 #include "common/config/run_schema.h"
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"

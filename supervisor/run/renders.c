@@ -3,7 +3,7 @@
 #include "common/ckpt/atomic_file.h"
 #include "common/err/check.h"
 #include "common/io/beneath.h"
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"

@@ -2,7 +2,7 @@
 
 #include "common/err/check.h"
 #include "common/io/beneath.h"
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 #include "common/io/patience.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"

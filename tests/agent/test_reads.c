@@ -136,7 +136,7 @@ START_TEST(test_an_undeclared_read)
     const uint64_t row = 0;
     float x[18];
 
-    reads_show(&t->members[0].reads, t->store);
+    reads_restrict(&t->members[0].reads, t->store);
     store_view_gather(t->store, store_layout_find(&t->layout, "agent_0", "obs"), &row, 1,
                       x, 18);
     store_view_gather(t->store, store_layout_find(&t->layout, "agent_1", "obs"), &row, 1,

@@ -193,7 +193,7 @@ int team_run_stage(struct team *t, struct member *m, const struct stage_args *ar
 {
     int rc;
 
-    reads_show(&m->reads, t->store);
+    reads_restrict(&m->reads, t->store);
     rc = m->ops->stage(m->algo, m->session, args, ret, err);
     store_view_show_all(t->store);
     return rc;

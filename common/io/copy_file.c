@@ -1,4 +1,4 @@
-#include "common/io/copy.h"
+#include "common/io/copy_file.h"
 
 #include "common/io/beneath.h"
 #include "common/io/tree.h"

@@ -1,9 +1,9 @@
-/* copy.h - copies short rows, for which a call of memcpy would cost more than the copying.
+/* copy_short.h - copies short rows, for which a call of memcpy would cost more than the copying.
  *
  * Source and destination must not overlap.
  */
-#ifndef COMMON_MEM_COPY_H
-#define COMMON_MEM_COPY_H
+#ifndef COMMON_MEM_COPY_SHORT_H
+#define COMMON_MEM_COPY_SHORT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* copy.h - copies files: by reference if the filesystem can (btrfs, XFS), otherwise the
+/* copy_file.h - copies files: by reference if the filesystem can (btrfs, XFS), otherwise the
  * data between the holes. */
-#ifndef COMMON_IO_COPY_H
-#define COMMON_IO_COPY_H
+#ifndef COMMON_IO_COPY_FILE_H
+#define COMMON_IO_COPY_FILE_H
 
 #include "common/err/err.h"
 
