@@ -12,7 +12,8 @@
 
 #define HALF_LOG_2PI 0.91893853320467274178
 
-const char *sampled_policy_column(const struct sampled_policy *p)
+/* The column of the log that has what was drawn. */
+static const char *column_of(const struct sampled_policy *p)
 {
     return p->numbers > 0 ? "sample" : "action";
 }
@@ -39,7 +40,7 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     matrix_add_id(p->own, &p->id);
     matrix_add_obs(p->own_next, NEXT, k->index);
     matrix_add_id(p->own_next, &p->id);
-    matrix_add_actions_in(p->taken, k->index, sampled_policy_column(p));
+    matrix_add_actions_in(p->taken, k->index, column_of(p));
     if (p->masked) {
         p->open = matrix_of_masks(all, NOW, 0);
         p->act_open = matrix_of_masks(all, NOW, 0);

@@ -56,8 +56,6 @@ struct sampled_policy {
     struct matrix *act_input, *act_draw, *act_open, *act_carry; /* of copies */
 };
 
-/* The column of the log that has what was drawn: "action", or "sample". */
-const char *sampled_policy_column(const struct sampled_policy *p);
 void sampled_policy_init(struct sampled_policy *p, struct kit *k,
                          const struct algo_args *args);
 /* The network and its distribution, from the placeholders. */

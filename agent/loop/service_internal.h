@@ -75,8 +75,6 @@ struct service {
 int scratch_reserve(struct scratch *s, size_t n, size_t size, struct err *err);
 void scratch_done(struct scratch *s);
 
-/* Callback of session_set_progress: a step of a plan is finished. */
-void service_step_done(void *ctx);
 /* Maps the memory of a descriptor that the supervisor has passed; it outlives this process.
  * *ret stays as it is if there is none. what: for errors. */
 int service_map(int fd, const char *what, void **ret, size_t *ret_bytes, struct err *err);

@@ -14,7 +14,8 @@
 /* Reading the clock at each step would take longer than many steps. */
 #define STEPS_PER_LOOK 16
 
-void service_step_done(void *ctx)
+/* Callback of session_set_progress: a step of a plan is finished. */
+static void on_step_done(void *ctx)
 {
     struct service *s = ctx;
     int64_t now;
@@ -88,7 +89,7 @@ int service_open_session(struct service *s, int restored, struct err *err)
     options.block_capacity = s->block_capacity;
     rc = session_new(&s->session, s->graph, &options, err);
     if (rc == 0)
-        session_set_progress(s->session, service_step_done, s);
+        session_set_progress(s->session, on_step_done, s);
     return rc < 0 ? rc : session_fix_layout(s->session, err);
 }
 

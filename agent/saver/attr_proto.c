@@ -24,7 +24,7 @@ static int shape_from_proto(const Tf__TensorShapeProto *p, struct shape *ret)
     return 0;
 }
 
-Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s)
+static Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s)
 {
     Tf__TensorShapeProto *p = MESSAGE_NEW(a, TensorShapeProto, tensor_shape_proto);
 
@@ -191,7 +191,9 @@ static int filled(const struct tensor *t)
     return bytes >= size && memcmp(t->data, (char *)t->data + size, bytes - size) == 0;
 }
 
-Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
+/* As TensorFlow 1 writes it: one value for a floating-point tensor of equal elements, the
+ * bytes for any other tensor. */
+static Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
 {
     Tf__TensorProto *p = MESSAGE_NEW(a, TensorProto, tensor_proto);
 

@@ -13,12 +13,6 @@
 #include "agent/graph/graph.h"
 #include "agent/saver/message.h"
 
-Tf__TensorShapeProto *shape_to_proto(struct arena *a, const struct shape *s);
-
-/* As TensorFlow 1 writes it: one value for a floating-point tensor of equal elements, the
- * bytes for any other tensor. */
-Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t);
-
 /* `empty_list`: the kind of a list without elements. The caller sets ret->name. */
 int attr_from_proto(struct arena *a, const Tf__AttrValue *v, enum attr_kind empty_list,
                     size_t *budget_bytes, struct attr *ret, struct err *err);

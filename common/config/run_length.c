@@ -58,7 +58,8 @@ void run_length_change(struct run_length *length, const struct config_setting *s
         length->episodes = s->value.whole;
 }
 
-uint64_t run_length_boundary(const struct run_config *c, uint64_t step)
+/* The first boundary at or after `step`. */
+static uint64_t boundary_at(const struct run_config *c, uint64_t step)
 {
     const uint64_t round = (uint64_t)c->env.copies;
 
@@ -71,11 +72,11 @@ int run_length_check(const struct run_config *c, struct run_length was,
                      struct run_length is, uint64_t at, uint64_t next, uint64_t episodes,
                      struct err *err)
 {
-    const uint64_t boundary = run_length_boundary(c, at);
+    const uint64_t boundary = boundary_at(c, at);
 
     if (run_length_is_same(was, is))
         return 0;
-    if (was.env_steps > 0 && boundary > run_length_boundary(c, (uint64_t)was.env_steps))
+    if (was.env_steps > 0 && boundary > boundary_at(c, (uint64_t)was.env_steps))
         return err_set(err, ERR_CONFIG,
                        "the run ends at step %" PRId64
                        ", before the value of step %" PRIu64,

@@ -33,8 +33,6 @@ int run_length_is_assigned(const char *assignment);
 /* Makes the change, if it is one of the length. */
 void run_length_change(struct run_length *length, const struct config_setting *s);
 
-/* The first boundary at or after `step`. */
-uint64_t run_length_boundary(const struct run_config *c, uint64_t step);
 /* Whether the length `was`, in force before step `at`, can become `is` there. next: the first
  * boundary at which a change can take effect; episodes: how many there are. ERR_CONFIG: the run
  * may have ended by then, or `is` is past. */

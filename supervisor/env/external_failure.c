@@ -73,8 +73,9 @@ static void skip_at(struct external_world *w, struct external_process *p, size_t
     w->listener.on_failed(w->listener.ctx, p->name, copy, at, why);
 }
 
-void external_skip(struct external_world *w, struct external_process *p, size_t copy,
-                   const struct err *why)
+/* Skips the episode of a copy that the process is asked about: it failed. */
+static void skip_episode(struct external_world *w, struct external_process *p,
+                         size_t copy, const struct err *why)
 {
     const struct env_failure at = point_of(w, p, copy);
 
@@ -119,7 +120,7 @@ int external_skip_nonfinite(struct external_world *w, struct external_process *p
 
     for (size_t i = 0; may_skip(w) && i < x->n; i++)
         if (external_check_copy(w, p, x, i, &why) < 0) {
-            external_skip(w, p, p->asked.copies[i], &why);
+            skip_episode(w, p, p->asked.copies[i], &why);
             n++;
         }
     return n > 0;
@@ -169,7 +170,7 @@ int external_pardon(void *ctx, size_t process, int is_last, const struct err *wh
         take_apart(p);
         return 1;
     }
-    external_skip(w, p, p->asked.copies[0], why);
+    skip_episode(w, p, p->asked.copies[0], why);
     p->is_apart = 0;
     (void)external_take_rest(w, p);
     return 1;

@@ -142,9 +142,6 @@ void external_episode_done(struct external_episode *e);
 
 /* ---- external_failure.c: episodes in which the environment fails ---- */
 
-/* Skips the episode of a copy that the process is asked about: it failed. */
-void external_skip(struct external_world *w, struct external_process *p, size_t copy,
-                   const struct err *why);
 /* Whether the copy's episode is known to fail in what is to be asked of it now; then skips
  * it. */
 int external_skip_known(struct external_world *w, struct external_process *p,

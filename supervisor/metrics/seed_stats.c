@@ -15,7 +15,7 @@ int seed_stats_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double seed_stats_mean(const double *x, size_t n)
+static double mean_of(const double *x, size_t n)
 {
     double sum = 0;
 
@@ -54,8 +54,8 @@ struct seed_stats seed_stats_of(double *values, size_t n)
     if (n == 0)
         return s;
     qsort(values, n, sizeof(*values), seed_stats_order);
-    s.mean = seed_stats_mean(values, n);
-    s.iqm = seed_stats_mean(values + quarter, n - 2 * quarter);
+    s.mean = mean_of(values, n);
+    s.iqm = mean_of(values + quarter, n - 2 * quarter);
     if (n < 2)
         return s;
     for (size_t i = 0; i < n; i++)

@@ -20,7 +20,6 @@ struct seed_stats {
 
 /* Sorts the n values in place and returns their statistics. n = 0: all NaN. */
 struct seed_stats seed_stats_of(double *values, size_t n);
-double seed_stats_mean(const double *values, size_t n);
 /* Compares two doubles, for qsort. */
 int seed_stats_order(const void *a, const void *b);
 

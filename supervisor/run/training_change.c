@@ -32,6 +32,12 @@ void training_pending_add(struct pending_list *p, const struct config_setting *s
         .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
 }
 
+/* The joint step at which the next change takes effect at the earliest. */
+static uint64_t next_change(const struct training *t)
+{
+    return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
+}
+
 struct live_config training_live(const struct training *t)
 {
     struct rollout_progress now = {.env_steps = training_steps(t)};
@@ -42,7 +48,7 @@ struct live_config training_live(const struct training *t)
                                 .wanted = &t->wanted,
                                 .plan = &t->plan,
                                 .steps = now.env_steps,
-                                .next = training_next_change(t),
+                                .next = next_change(t),
                                 .episodes = now.episodes,
                                 .is_at_end =
                                     t->rollout != NULL && rollout_is_at_end(t->rollout),
@@ -174,11 +180,6 @@ int training_write_config(struct training *t, struct err *err)
     return rc;
 }
 
-uint64_t training_next_change(const struct training *t)
-{
-    return t->rollout != NULL ? rollout_next_change_step(t->rollout) : training_steps(t);
-}
-
 int training_write_settings(struct training *t, enum run_event_kind kind, uint64_t at,
                             const struct config_settings *s, struct err *err)
 {
@@ -222,7 +223,7 @@ static int check_now(struct training *t, const struct change_plan *p,
     if (changes->n == 0)
         return 0;
     change_plan_copy(&plan, p);
-    change_plan_add_all(&plan, training_next_change(t), changes);
+    change_plan_add_all(&plan, next_change(t), changes);
     rc = training_check_plan(t, &plan, err);
     change_plan_done(&plan);
     return rc;

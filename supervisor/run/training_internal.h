@@ -270,8 +270,6 @@ int training_update_pending(struct training *t, struct err *err);
 void training_tell_left(struct training *t);
 /* Records the plan of a new run in the journal, where a resume finds it. */
 int training_journal_plan(struct training *t, struct err *err);
-/* The joint step at which the next change takes effect at the earliest. */
-uint64_t training_next_change(const struct training *t);
 /* Writes SET or WAITS with these settings into the journal, if there are any. at:
  * MEMBER_NO_U64 if they have no step. */
 int training_write_settings(struct training *t, enum run_event_kind kind, uint64_t at,

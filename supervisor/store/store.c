@@ -277,21 +277,22 @@ uint64_t store_head(const struct store *s)
     return s->head;
 }
 
-uint64_t store_window_first_at(const struct store *s, uint64_t head)
+/* The oldest row of the window at the time when the log has `head` rows. */
+static uint64_t window_first_at(const struct store *s, uint64_t head)
 {
     return head < s->capacity ? 0 : head - s->capacity;
 }
 
 uint64_t store_needed_first_at(const struct store *s, uint64_t head)
 {
-    const uint64_t first = store_window_first_at(s, head);
+    const uint64_t first = window_first_at(s, head);
 
     return first < s->before ? 0 : first - s->before;
 }
 
 uint64_t store_window_first(const struct store *s)
 {
-    return store_window_first_at(s, s->head);
+    return window_first_at(s, s->head);
 }
 
 uint64_t store_window_rows(const struct store *s)

@@ -83,10 +83,8 @@ int store_append(struct store *s, size_t n, struct err *err);
 uint64_t store_head(const struct store *s);         /* rows ever appended */
 uint64_t store_window_first(const struct store *s); /* oldest row of the window */
 uint64_t store_window_rows(const struct store *s);
-/* The oldest row of the window at the time when the log has `head` rows. */
-uint64_t store_window_first_at(const struct store *s, uint64_t head);
-/* The oldest row that is read with the window's rows: that one, or earlier where columns are
- * stacked (layout.h). */
+/* The oldest row that is read with the window's rows at the time when the log has `head` rows:
+ * the oldest of them, or an earlier one where columns are stacked (layout.h). */
 uint64_t store_needed_first_at(const struct store *s, uint64_t head);
 
 /* Draws n row numbers uniformly with replacement from the window, which must not be
