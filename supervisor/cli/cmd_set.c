@@ -3,7 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/control/msg_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include "common/io/monotonic.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/control/msg_json.h"
 #include "supervisor/run/run_dir.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
     int rc = run_dir_find(cli->runs_dir, run, ret_path, err);
 
     if (rc == 0)
-        rc = run_facts_refuse_stopped(*ret_path, err);
+        rc = control_refuse_stopped(*ret_path, err);
     if (rc == 0)
         rc = control_client_open(ret, *ret_path, timeout_ms, err);
     /* A run that has just started opens its socket soon; one that has no longer a socket for

@@ -3,10 +3,9 @@
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/jobs.h"
-#include "supervisor/cli/msg_json.h"
-#include "supervisor/cli/study_report.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/cli/train.h"
+#include "supervisor/control/msg_json.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/metrics.h"
 #include "supervisor/node/slurm.h"
@@ -16,6 +15,7 @@
 #include "supervisor/study/forks.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/study_dir.h"
+#include "supervisor/study/study_report.h"
 
 #include <inttypes.h>
 #include <math.h>

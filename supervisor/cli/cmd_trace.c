@@ -3,8 +3,8 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/msg_json.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/control/msg_json.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 #include "supervisor/cli/keep.h"
 
 #include "common/log/log.h"
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/control/msg_json.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/stall.h"

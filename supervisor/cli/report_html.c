@@ -6,12 +6,12 @@
 #include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/run_facts.h"
-#include "supervisor/cli/svg_plot.h"
 #include "supervisor/facts/defaults.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/facts/record.h"
 #include "supervisor/facts/run_view.h"
 #include "supervisor/facts/thin_curves.h"
+#include "supervisor/metrics/svg_plot.h"
 #include "supervisor/page/report_page.h"
 #include "supervisor/run/run_dir.h"
 

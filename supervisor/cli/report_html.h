@@ -16,7 +16,7 @@
 
 #include "supervisor/cli/report.h"
 #include "supervisor/cli/report_episode.h"
-#include "supervisor/cli/study_report.h"
+#include "supervisor/study/study_report.h"
 
 /* paths: the directories of n runs. r: their curves, which are thinned; or NULL and `why` there
  * are none. Of runs that differ only in their seed, the first one's episode is played. */

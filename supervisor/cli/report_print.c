@@ -1,10 +1,10 @@
 /* Prints a report as text, CSV, JSON and SVG. */
 #include "common/text/plain_text.h"
-#include "supervisor/cli/lineage_report.h"
 #include "supervisor/cli/report.h"
-#include "supervisor/cli/svg_plot.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/metrics/svg_plot.h"
+#include "supervisor/study/lineage_report.h"
 
 #include <math.h>
 #include <string.h>

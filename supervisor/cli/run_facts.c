@@ -121,19 +121,6 @@ void run_facts_print_json(const struct run_facts *f)
     json_print(&j, stdout);
 }
 
-int run_facts_refuse_stopped(const char *path, struct err *err)
-{
-    const pid_t pid = run_dir_holder(path);
-
-    if (pid > 0 && stall_is_stopped(pid))
-        return err_set(
-            err, ERR_STATE,
-            "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "
-            "%d` continues it",
-            path, (int)pid, (int)pid);
-    return 0;
-}
-
 const char *run_agent_names(const char *path, char *ret, size_t size)
 {
     struct run_record r;

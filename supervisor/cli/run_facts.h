@@ -34,10 +34,6 @@ void run_facts_done(struct run_facts *f);
  * JSON on stdout. */
 void run_facts_print_json(const struct run_facts *f);
 
-/* ERR_STATE: the run's supervisor is stopped by a signal. It would accept a request and carry
- * it out whenever it is continued, perhaps hours later. */
-int run_facts_refuse_stopped(const char *path, struct err *err);
-
 /* Lists the names of the run's agents, separated by commas, as many as fit; "" if none are
  * known. Returns ret. */
 const char *run_agent_names(const char *path, char *ret, size_t size);

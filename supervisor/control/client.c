@@ -7,6 +7,8 @@
 #include "common/msg/stream.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/rpc_server.h"
+#include "supervisor/proc/stall.h"
+#include "supervisor/run/run_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,6 +101,19 @@ static int no_answer(struct err *err)
 {
     return err_set(err, ERR_TIMEOUT,
                    "the run does not answer: its supervisor was stopped, or hangs");
+}
+
+int control_refuse_stopped(const char *folder, struct err *err)
+{
+    const pid_t pid = run_dir_holder(folder);
+
+    if (pid > 0 && stall_is_stopped(pid))
+        return err_set(
+            err, ERR_STATE,
+            "%s does not run: its supervisor, pid %d, was stopped; `kill -CONT "
+            "%d` continues it",
+            folder, (int)pid, (int)pid);
+    return 0;
 }
 
 int control_client_open(struct control_client **ret, const char *folder, int timeout_ms,

@@ -7,6 +7,10 @@
 
 struct control_client; /* opaque */
 
+/* ERR_STATE: the run's supervisor is stopped by a signal. It would accept a request and carry
+ * it out whenever it is continued, perhaps hours later. */
+int control_refuse_stopped(const char *folder, struct err *err);
+
 /* folder: the run directory. timeout_ms: the longest wait for a connection, for one message
  * of control_client_next, and for all that control_client_call does; 0: no limit.
  * ERR_NOT_FOUND: no live run there; ERR_TIMEOUT; -EACCES: permission denied; -errno. */

@@ -1,7 +1,6 @@
 #include "supervisor/web/live.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/run_facts.h"
 #include "supervisor/control/client.h"
 #include "supervisor/facts/run_view.h"
 #include "supervisor/run/run_dir.h"
@@ -454,7 +453,7 @@ int live_is_connected(const struct live *l, const char *name)
 
 int live_reach(struct live_reach *ret, const char *path, struct err *err)
 {
-    const int rc = run_facts_refuse_stopped(path, err);
+    const int rc = control_refuse_stopped(path, err);
 
     if (ret->is_needed && run_dir_holder(path) != 0)
         (void)control_client_open(&ret->client, path, CONNECTS_WITHIN_MS, NULL);

@@ -1,11 +1,11 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
-#include "supervisor/cli/msg_json.h"
-#include "supervisor/cli/study_report.h"
+#include "supervisor/control/msg_json.h"
 #include "supervisor/facts/curves.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/facts/record.h"
 #include "supervisor/study/study_dir.h"
+#include "supervisor/study/study_report.h"
 #include "supervisor/web/web.h"
 
 #include <stdlib.h>

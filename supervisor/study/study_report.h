@@ -9,8 +9,8 @@
  *           correlation of value and setting for keys with numbers, and for each choice its
  *           trials' mean.
  */
-#ifndef SUPERVISOR_CLI_STUDY_REPORT_H
-#define SUPERVISOR_CLI_STUDY_REPORT_H
+#ifndef SUPERVISOR_STUDY_STUDY_REPORT_H
+#define SUPERVISOR_STUDY_STUDY_REPORT_H
 
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/seed_stats.h"

@@ -1,6 +1,6 @@
 /* msg_json.h - prints messages, and lines of a journal, as JSON. */
-#ifndef SUPERVISOR_CLI_MSG_JSON_H
-#define SUPERVISOR_CLI_MSG_JSON_H
+#ifndef SUPERVISOR_CONTROL_MSG_JSON_H
+#define SUPERVISOR_CONTROL_MSG_JSON_H
 
 #include "common/msg/msg.h"
 #include "supervisor/metrics/json.h"

@@ -1,10 +1,10 @@
-#include "supervisor/cli/study_report.h"
+#include "supervisor/study/study_report.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/cli/lineage_report.h"
-#include "supervisor/cli/svg_plot.h"
+#include "supervisor/metrics/svg_plot.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/study/halving.h"
+#include "supervisor/study/lineage_report.h"
 #include "supervisor/study/study_dir.h"
 
 #include <inttypes.h>

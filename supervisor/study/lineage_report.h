@@ -1,7 +1,7 @@
 /* lineage_report.h - who came from whom in population based training: as text, CSV, JSON and
  * a picture. Only rounds that are over are shown. */
-#ifndef SUPERVISOR_CLI_LINEAGE_REPORT_H
-#define SUPERVISOR_CLI_LINEAGE_REPORT_H
+#ifndef SUPERVISOR_STUDY_LINEAGE_REPORT_H
+#define SUPERVISOR_STUDY_LINEAGE_REPORT_H
 
 #include "supervisor/metrics/json.h"
 #include "supervisor/study/lineage.h"

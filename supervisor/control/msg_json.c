@@ -1,4 +1,4 @@
-#include "supervisor/cli/msg_json.h"
+#include "supervisor/control/msg_json.h"
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"

@@ -1,8 +1,8 @@
 /* svg_plot.h - the parts that pictures of curves over environment steps have in common: the
  * title, the axes, and where a point is.
  */
-#ifndef SUPERVISOR_CLI_SVG_PLOT_H
-#define SUPERVISOR_CLI_SVG_PLOT_H
+#ifndef SUPERVISOR_METRICS_SVG_PLOT_H
+#define SUPERVISOR_METRICS_SVG_PLOT_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-#include "supervisor/cli/lineage_report.h"
+#include "supervisor/study/lineage_report.h"
 
-#include "supervisor/cli/svg_plot.h"
+#include "supervisor/metrics/svg_plot.h"
 
 #include <inttypes.h>
 #include <math.h>

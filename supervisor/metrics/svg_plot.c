@@ -1,4 +1,4 @@
-#include "supervisor/cli/svg_plot.h"
+#include "supervisor/metrics/svg_plot.h"
 
 #include <math.h>
 
