@@ -164,7 +164,7 @@ static void put_summary(const struct html_runs *all, const struct html_run *r,
 
     run_record_began(r->path, began);
     json_object(j);
-    run_summary_put(&view, NULL, began, j);
+    run_summary_put(&view, NULL, began, r->progress, j);
     json_close(j);
 }
 

@@ -1,5 +1,14 @@
 #include "supervisor/facts/run_view.h"
 
+#include "common/mem/xmalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_DIGITS = 5 };
+
 void run_view_put(const struct run_view *v, struct json *j)
 {
     json_object(j);
@@ -31,8 +40,33 @@ static void put_agents(const struct run_status *s, struct json *j)
     json_put_u64(j, "given_up", given_up);
 }
 
+/* Puts the return of each row that has any or, of many, RUN_SPARK of them. */
+static void put_spark(const struct progress *p, struct json *j)
+{
+    const size_t n_rows = progress_n_rows(p);
+    const int is_trained = !isnan(progress_team_return(p));
+    const size_t evaluated = progress_find_return(p, n_rows);
+    double *values = xcalloc(n_rows + 1, sizeof(*values));
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_rows && (is_trained || evaluated < progress_n_columns(p));
+         i++) {
+        values[n] =
+            is_trained ? progress_team_return_in(p, i) : progress_value(p, i, evaluated);
+        n += isfinite(values[n]) != 0;
+    }
+    for (size_t i = 0; i < n && i < RUN_SPARK; i++) {
+        char text[32];
+        const size_t at = n <= RUN_SPARK ? i : i * (n - 1) / (RUN_SPARK - 1);
+
+        (void)snprintf(text, sizeof(text), "%.*g", SHOWN_DIGITS, values[at]);
+        json_raw(j, text, strlen(text));
+    }
+    free(values);
+}
+
 void run_summary_put(const struct run_view *v, const char *study, const char *began,
-                     struct json *j)
+                     const struct progress *p, struct json *j)
 {
     static const char *const keys[] = {
         "state",    "exit_code",      "env_steps",       "total_steps",
@@ -44,4 +78,8 @@ void run_summary_put(const struct run_view *v, const char *study, const char *be
     json_put_bool(j, "live", v->is_live);
     json_put_str(j, "began", *began != '\0' ? began : NULL);
     put_agents(v->status, j);
+    json_put_array(j, "spark");
+    if (p != NULL)
+        put_spark(p, j);
+    json_close(j);
 }

@@ -7,6 +7,7 @@
 
 #include "supervisor/events/run_status.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/metrics/progress.h"
 #include "supervisor/run/run_tags.h"
 
 /* What a page compares with the view before, to ask again for what has changed. */
@@ -27,9 +28,14 @@ struct run_view {
  * {of run_status_json, and the tags}}. */
 void run_view_put(const struct run_view *v, struct json *j);
 
+/* Samples of a run's return in a list. */
+enum { RUN_SPARK = 64 };
+
 /* The run in a list, into an object that is open: "run", "study", state and progress, "live",
- * "began", "agents", "restarts", "given_up". study NULL: of none; began "": not known. */
+ * "began", "agents", "restarts", "given_up", and "spark": of the teams' mean return at most
+ * RUN_SPARK samples, the first and the newest included; in training or, without any, in
+ * evaluations. study NULL: of none; began "": not known; p: its course, NULL: there is none. */
 void run_summary_put(const struct run_view *v, const char *study, const char *began,
-                     struct json *j);
+                     const struct progress *p, struct json *j);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MAX_BYTES = 512 << 20,
@@ -18,7 +19,8 @@ enum {
     MAX_COLUMNS = 65536, /* of 1,000 agents, each in a team of its own */
     MAX_VALUES = 64 << 20,
     END_BYTES = 64 << 10,
-    LONG_END_BYTES = 64 << 20
+    LONG_END_BYTES = 64 << 20,
+    PLACE_BYTES = 64 << 10
 };
 
 struct progress {
@@ -27,7 +29,10 @@ struct progress {
     size_t n_columns, n_rows, cap_rows;
     double *values; /* (n_rows, n_columns) */
     size_t steps;   /* column */
+    int is_course;  /* it has values of steps and of teams' returns only */
 };
+
+static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
 
 static int read_header(struct progress *p, const char *path, char *line, struct err *err)
 {
@@ -42,6 +47,14 @@ static int read_header(struct progress *p, const char *path, char *line, struct 
     if (p->steps == p->n_columns)
         return err_set(err, ERR_FORMAT, "%s:1: no column env_steps", path);
     return 0;
+}
+
+static int is_wanted(const struct progress *p, size_t column)
+{
+    const char *name = p->name[column];
+
+    return !p->is_course || column == p->steps || text_after(name, TRAINED) != NULL ||
+           text_after(name, EVALUATED) != NULL;
 }
 
 static int read_value(const char *text, double *ret)
@@ -70,7 +83,7 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     }
     row = p->values + p->n_rows * p->n_columns;
     for (char *next = line, *word; (word = strsep(&next, ",")) != NULL; n++) {
-        if (n == p->n_columns || !read_value(word, &row[n]))
+        if (n == p->n_columns || !read_value(is_wanted(p, n) ? word : "", &row[n]))
             return err_set_at(err, ERR_FORMAT,
                               ERR_AT(.file = path, .line = (int)line_number),
                               "'%.40s' is no number", word);
@@ -82,17 +95,46 @@ static int read_row(struct progress *p, const char *path, size_t line_number, ch
     return 0;
 }
 
-/* Moves to the first line that begins in the last `max` bytes, if more bytes are left. */
-static void skip_to_end(FILE *f, off_t max)
+/* What is read of a file: the first row with a return behind each of n places at equal
+ * distances, and all that begins behind them, in the last `last` bytes. */
+struct part {
+    size_t n, last; /* n 0: only the last bytes; both 0: all */
+    off_t body, end;
+    off_t place; /* the newest one */
+    size_t i;    /* of the next one; at n, the end */
+};
+
+/* Moves to the first line that begins at an offset or behind it, if that lies ahead. */
+static void skip_to(FILE *f, off_t to)
 {
-    const off_t at = ftello(f);
     int c = 0;
 
-    if (fseeko(f, -max - 1, SEEK_END) < 0 || ftello(f) <= at)
-        (void)fseeko(f, at, SEEK_SET);
-    else
-        while (c != EOF && c != '\n')
-            c = getc(f);
+    if (to <= ftello(f))
+        return;
+    (void)fseeko(f, to - 1, SEEK_SET);
+    while (c != EOF && c != '\n')
+        c = getc(f);
+}
+
+static void begin_part(struct part *part, FILE *f)
+{
+    struct stat st = {0};
+
+    part->body = part->place = part->end = ftello(f);
+    if (part->last > 0 && fstat(fileno(f), &st) == 0)
+        part->end = st.st_size - (off_t)part->last;
+}
+
+/* Goes to the next place, once a return was found behind this one or too much was read. */
+static void go_on(struct part *part, FILE *f, int is_found)
+{
+    if (part->i > part->n || (!is_found && ftello(f) < part->place + PLACE_BYTES))
+        return;
+    part->place = part->i == part->n ? part->end
+                                     : part->body + (part->end - part->body) /
+                                                        (off_t)part->n * (off_t)part->i;
+    part->i++;
+    skip_to(f, part->place);
 }
 
 /* Like getline, but a line that is too long ends without a newline. */
@@ -113,8 +155,7 @@ static ssize_t read_line(char **line, size_t *cap, FILE *f)
     return (ssize_t)n;
 }
 
-/* last: how many bytes to read, about, from the end of the file; 0: all. */
-static int read_lines(struct progress *p, const char *path, FILE *f, size_t last,
+static int read_lines(struct progress *p, const char *path, FILE *f, struct part part,
                       struct err *err)
 {
     char *line = NULL;
@@ -130,10 +171,13 @@ static int read_lines(struct progress *p, const char *path, FILE *f, size_t last
             rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path, MAX_BYTES >> 20);
         else if (number++ == 0) {
             rc = read_header(p, path, line, err);
-            if (last > 0)
-                skip_to_end(f, (off_t)last);
-        } else
+            begin_part(&part, f);
+            go_on(&part, f, 1);
+        } else {
             rc = read_row(p, path, number, line, err);
+            if (rc == 0 && part.i <= part.n)
+                go_on(&part, f, !isnan(progress_team_return_in(p, p->n_rows - 1)));
+        }
     }
     if (rc == 0 && number == 0)
         rc = err_set(err, ERR_FORMAT, "%s: empty", path);
@@ -141,7 +185,7 @@ static int read_lines(struct progress *p, const char *path, FILE *f, size_t last
     return rc;
 }
 
-static int read_file(struct progress **ret, const char *path, size_t last,
+static int read_file(struct progress **ret, const char *path, struct part part,
                      struct err *err)
 {
     FILE *f = beneath_fopen(path, "re");
@@ -153,7 +197,8 @@ static int read_file(struct progress **ret, const char *path, size_t last,
                                : err_errno(err, "%s", path);
     p = xcalloc(1, sizeof(*p));
     p->arena = ARENA_ZERO;
-    rc = read_lines(p, path, f, last, err);
+    p->is_course = part.n > 0;
+    rc = read_lines(p, path, f, part, err);
     (void)fclose(f);
     if (rc < 0)
         progress_free(p);
@@ -164,19 +209,25 @@ static int read_file(struct progress **ret, const char *path, size_t last,
 
 int progress_read(struct progress **ret, const char *path, struct err *err)
 {
-    return read_file(ret, path, 0, err);
+    return read_file(ret, path, (struct part){0}, err);
 }
 
 int progress_read_end(struct progress **ret, const char *path, struct err *err)
 {
-    const int rc = read_file(ret, path, END_BYTES, err);
+    const int rc = read_file(ret, path, (struct part){.last = END_BYTES}, err);
 
     if (rc == ERR_FORMAT) /* only the whole file gives the line's number */
-        return read_file(ret, path, 0, err);
+        return read_file(ret, path, (struct part){0}, err);
     if (rc < 0 || !isnan(progress_team_return(*ret)))
         return rc;
     progress_free(*ret); /* only an older row can have a team's return */
-    return read_file(ret, path, LONG_END_BYTES, err);
+    return read_file(ret, path, (struct part){.last = LONG_END_BYTES}, err);
+}
+
+int progress_read_course(struct progress **ret, const char *path, size_t places,
+                         struct err *err)
+{
+    return read_file(ret, path, (struct part){.n = places, .last = END_BYTES}, err);
 }
 
 void progress_free(struct progress *p)
@@ -240,8 +291,6 @@ double progress_newest(const struct progress *p, size_t column)
     return (double)NAN;
 }
 
-static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
-
 /* The first column with that prefix that has a value in these rows. */
 static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
 {
@@ -262,22 +311,27 @@ size_t progress_find_return(const struct progress *p, size_t rows)
     return c < p->n_columns ? c : find_prefixed(p, TRAINED, rows);
 }
 
+double progress_team_return_in(const struct progress *p, size_t row)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (size_t c = 0; c < p->n_columns; c++) {
+        const double v = progress_value(p, row, c);
+
+        if (isnan(v) || text_after(p->name[c], TRAINED) == NULL)
+            continue;
+        sum += v;
+        n++;
+    }
+    return n > 0 ? sum / n : (double)NAN;
+}
+
 double progress_team_return(const struct progress *p)
 {
-    for (size_t row = p->n_rows; row-- > 0;) {
-        double sum = 0;
-        int n = 0;
+    double ret = (double)NAN;
 
-        for (size_t c = 0; c < p->n_columns; c++) {
-            const double v = progress_value(p, row, c);
-
-            if (isnan(v) || text_after(p->name[c], TRAINED) == NULL)
-                continue;
-            sum += v;
-            n++;
-        }
-        if (n > 0)
-            return sum / n;
-    }
-    return (double)NAN;
+    for (size_t row = p->n_rows; isnan(ret) && row-- > 0;)
+        ret = progress_team_return_in(p, row);
+    return ret;
 }

@@ -20,6 +20,11 @@ int progress_read(struct progress **ret, const char *path, struct err *err);
 /* Reads only the newest rows, as many as fit into 64 KiB, to find out how far a run
  * is. If none of them has a team's return, as many as fit into 64 MiB. */
 int progress_read_end(struct progress **ret, const char *path, struct err *err);
+/* Reads the newest rows, and before them, at `places` equal distances in the file, the next row
+ * with a team's return in training: of a file of any size, enough to draw its course. Columns but
+ * those of the steps and of teams' returns have no values. */
+int progress_read_course(struct progress **ret, const char *path, size_t places,
+                         struct err *err);
 void progress_free(struct progress *p);
 
 size_t progress_n_rows(const struct progress *p);
@@ -37,8 +42,9 @@ double progress_newest(const struct progress *p, size_t column);
  * return in evaluations that has a value in the first `rows` rows, or else the first
  * such column of a return in training. progress_n_columns: there is none. */
 size_t progress_find_return(const struct progress *p, size_t rows);
-/* The mean of the teams' returns in training, from the newest row that has any; NaN if
- * there is none. */
+/* The mean of the teams' returns in training in a row; NaN: it has none. */
+double progress_team_return_in(const struct progress *p, size_t row);
+/* The same of the newest row that has any; NaN: there is none. */
 double progress_team_return(const struct progress *p);
 
 #endif

@@ -1,7 +1,6 @@
 #include "supervisor/web/runs.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/facts/curves.h"
 #include "supervisor/facts/run_view.h"
 #include "supervisor/run/run_dir.h"
 #include "supervisor/run/run_record.h"
@@ -20,7 +19,6 @@
 enum {
     MAX_JOBS = 2,
     NAME_BYTES = 256,
-    SPARK_POINTS = 48,
     PAUSE_TIMES = 20, /* pause before a run is read again / time that reading took */
     SHOW_EVERY = 16,  /* during the first walk, the list is sent after this many runs */
 };
@@ -143,21 +141,15 @@ static struct run *find(const struct runs *r, const char *name)
 /* ---- reading one run, on a thread of the pool ---- */
 
 static void put_summary(const struct job *job, struct json *j,
-                        const struct run_record *record, const char *began, int is_read)
+                        const struct run_record *record, const char *began,
+                        const struct progress *course)
 {
     const struct run_view view = {
         .name = job->name, .status = &record->status, .is_live = record->is_live};
 
     json_begin(j);
     json_object(j);
-    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, began, j);
-    json_key(j, "spark");
-    if (is_read) {
-        curves_put_spark(job->path, SPARK_POINTS, j);
-    } else {
-        json_array(j);
-        json_close(j);
-    }
+    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, began, course, j);
     json_close(j);
 }
 
@@ -165,13 +157,18 @@ static void read_summary(struct reading *reading)
 {
     struct job *job = READING_OF(struct job, reading);
     const uint64_t began_ns = uv_hrtime();
+    char *file = xasprintf("%s/metrics/progress.csv", job->path);
+    struct progress *course = NULL;
     struct run_record record;
     char began[32];
 
     run_record_began(job->path, began);
     run_record_read(&record, job->path);
-    put_summary(job, &job->json, &record, began, 1);
+    (void)progress_read_course(&course, file, RUN_SPARK, NULL);
+    put_summary(job, &job->json, &record, began, course);
+    progress_free(course);
     run_record_done(&record);
+    free(file);
     job->took_ms = (uv_hrtime() - began_ns) / 1000000;
 }
 
@@ -212,7 +209,7 @@ static void take_unread(struct runs *r, struct run *one, const struct job *job,
 
     if (why->code == -ENOENT)
         return;
-    put_summary(job, &j, &unknown, "", 0);
+    put_summary(job, &j, &unknown, "", NULL);
     take_summary(r, one, &j);
     json_done(&j);
     one->is_stale = 1;

@@ -1,5 +1,6 @@
 /* Reports over several runs: reading progress files, statistics, groups. */
 #include "supervisor/cli/report.h"
+#include "supervisor/facts/run_view.h"
 #include "supervisor/facts/thin_curves.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"
@@ -236,6 +237,67 @@ START_TEST(thin_curves_keep_peaks_and_some_of_many_agents)
 }
 END_TEST
 
+/* The samples of a run of n rows, of which every third has a return, its step. Returns how many. */
+static size_t spark_of(int n, double *ret_first, double *ret_last)
+{
+    const struct run_status status = {.state = "done"};
+    const struct run_view view = {.name = "a", .status = &status};
+    struct progress *p;
+    struct json j = {0};
+    char *text = NULL, *path;
+    const char *at;
+    size_t len = 0, samples = 0;
+    FILE *f = open_memstream(&text, &len);
+
+    (void)fputs("env_steps,rollout/team_return/x,rollout/team_return/y,pad\n", f);
+    for (int i = 0; i < n; i++) {
+        (void)fprintf(f, "%d,", i);
+        if (i % 3 == 0)
+            (void)fprintf(f, "%d,%d", i - 1, i + 1);
+        else
+            (void)fputc(',', f);
+        (void)fprintf(f, ",%0200d\n", 1);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    path = make_run("spark", text);
+    free(text);
+    ck_assert_int_gt(asprintf(&text, "%s/metrics/progress.csv", path), 0);
+    ck_assert_int_eq(progress_read_course(&p, text, RUN_SPARK, NULL), 0);
+    json_object(&j);
+    run_summary_put(&view, NULL, "", p, &j);
+    json_close(&j);
+    at = strstr(json_line(&j, NULL), "\"spark\": [") + strlen("\"spark\": [");
+    for (char *end; *at != ']'; samples++) {
+        const double v = strtod(at, &end);
+
+        *(samples == 0 ? ret_first : ret_last) = v;
+        ck_assert(end > at);
+        at = end + strspn(end, ", ");
+    }
+    progress_free(p);
+    json_done(&j);
+    free(path);
+    free(text);
+    return samples;
+}
+
+START_TEST(a_spark_has_the_first_and_the_newest_return)
+{
+    static const struct {
+        int rows;
+        size_t samples;
+        double last;
+    } cases[] = {{0, 0, -1},     {1, 1, -1},     {4, 2, 3},
+                 {6, 2, 3},      {190, 64, 189}, {192, 64, 189},
+                 {193, 64, 192}, {300, 64, 297}, {4000, 64, 3999}};
+    const size_t i = (size_t)_i;
+    double first = 0, last = -1;
+
+    ck_assert_uint_eq(spark_of(cases[i].rows, &first, &last), cases[i].samples);
+    ck_assert(first == 0 && last == cases[i].last);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("report");
@@ -249,6 +311,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, numbered_runs_make_one_group);
     tcase_add_test(tc, a_thin_curve_has_its_peaks);
     tcase_add_test(tc, thin_curves_keep_peaks_and_some_of_many_agents);
+    tcase_add_loop_test(tc, a_spark_has_the_first_and_the_newest_return, 0, 9);
     suite_add_tcase(s, tc);
     return s;
 }
