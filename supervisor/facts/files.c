@@ -7,7 +7,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
-#include "supervisor/facts/growing_file.h"
 #include "supervisor/save/checkpoint_read.h"
 
 #include <dirent.h>
@@ -18,7 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FIRST_TAIL = 32 << 10, MAX_PATH = 1024 };
+enum { MAX_PATH = 1024 };
 
 /* ---- configuration ---- */
 
@@ -243,82 +242,23 @@ int files_put_logs(const char *path, struct json *j, struct err *err)
     return rc;
 }
 
-/* The length of the whole lines among these bytes. A line longer than `max` is sent in
- * pieces. */
-static size_t whole_lines(const uint8_t *text, size_t n, size_t max)
-{
-    const uint8_t *last = n > 0 ? memrchr(text, '\n', n) : NULL;
-
-    if (last != NULL)
-        return (size_t)(last + 1 - text);
-    return n == max ? n : 0;
-}
-
-static int put_tail(const struct growing_file *f, const char *file, const char *from,
-                    struct json *j, struct err *err)
-{
-    size_t offset = 0, skipped = 0, max = FILES_MAX_TAIL, len;
-    const enum growing_place place = growing_file_find(f, from, 0, &offset);
-    uint8_t *text;
-    ssize_t n;
-
-    if (place != GROWING_ON) {
-        max = FIRST_TAIL;
-        offset = f->st.st_size > FIRST_TAIL ? (size_t)f->st.st_size - FIRST_TAIL : 0;
-    }
-    text = xcalloc(1, max);
-    n = growing_file_read(f, offset, text, max);
-    if (n < 0) {
-        free(text);
-        return err_errno(err, "%s", file);
-    }
-    len = whole_lines(text, (size_t)n, max);
-    if (place != GROWING_ON && offset > 0) { /* it begins in the middle of a line */
-        const uint8_t *line = memchr(text, '\n', len);
-
-        skipped = line != NULL ? (size_t)(line + 1 - text) : 0;
-    }
-    json_object(j);
-    growing_file_put(f, offset + len, place, j);
-    json_key(j, "text");
-    json_strn(j, (const char *)text + skipped, len - skipped);
-    json_close(j);
-    free(text);
-    return 0;
-}
-
-/* Finds a log by comparing its name with those in the folder: no text of a request
- * becomes part of a path. */
-static int find_log(const char *path, const char *log, char **ret, struct err *err)
+/* Compares the name with those in the folder: no text of a request becomes part of a path. */
+int files_find(const char *path, const char *name, char **ret, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     struct words logs = {.arena = &arena};
     int rc = 0;
 
-    *ret = strcmp(log, "journal") == 0 ? xasprintf("%s/journal", path) : NULL;
+    *ret = strcmp(name, FILES_ROWS) == 0 || strcmp(name, "journal") == 0
+               ? xasprintf("%s/%s", path, name)
+               : NULL;
     if (*ret == NULL)
         rc = list_logs(path, &logs, err);
     for (size_t i = 0; *ret == NULL && i < logs.n; i++)
-        if (strcmp(log, logs.list[i]) == 0)
+        if (strcmp(name, logs.list[i]) == 0)
             *ret = xasprintf("%s/logs/%s.log", path, logs.list[i]);
     arena_done(&arena);
     if (rc == 0 && *ret == NULL)
-        rc = err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", log);
-    return rc;
-}
-
-int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
-                   struct err *err)
-{
-    struct growing_file f = {.fd = -1};
-    char *file;
-    int rc = find_log(path, log, &file, err);
-
-    if (rc == 0)
-        rc = growing_file_open(&f, file, err);
-    if (rc == 0)
-        rc = put_tail(&f, file, from, j, err);
-    growing_file_close(&f);
-    free(file);
+        rc = err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", name);
     return rc;
 }

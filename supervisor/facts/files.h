@@ -10,7 +10,6 @@
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 
-#define FILES_MAX_TAIL ((size_t)256 << 10)
 enum { FILES_MAX_LOGS = 20000, FILES_MAX_CHECKPOINTS = 1000, FILES_MAX_RETURNS = 4 };
 
 /* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
@@ -25,10 +24,9 @@ int files_put_checkpoints_with(const char *path, const struct progress *p, size_
 /* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0",
  * ...]. */
 int files_put_logs(const char *path, struct json *j, struct err *err);
-/* {"next", "restart", "text"}: the text of a log (one of these names) that has been added since
- * a position (growing_file.h); at first its last lines. Only whole lines, at most FILES_MAX_TAIL
- * bytes of them. ERR_NOT_FOUND: there is no such log. */
-int files_put_tail(const char *path, const char *log, const char *from, struct json *j,
-                   struct err *err);
+/* The path of a file that a page reads itself, free(): FILES_ROWS, or a log, by one of these
+ * names. ERR_NOT_FOUND: there is no such log. */
+#define FILES_ROWS "metrics/progress.csv"
+int files_find(const char *path, const char *name, char **ret, struct err *err);
 
 #endif

@@ -53,93 +53,77 @@ static int is_wanted(const struct progress *p, size_t column, const size_t *kept
 
 /* ---- values ---- */
 
-static void put_number(double v, struct json *j)
+static void print_value(double v, FILE *f)
 {
-    char text[40];
-
-    if (!isfinite(v)) {
-        json_null(j);
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "%.*g", SHOWN_DIGITS, v);
-    json_raw(j, text, strlen(text));
+    (void)fputc(',', f);
+    if (isfinite(v))
+        (void)fprintf(f, "%.*g", SHOWN_DIGITS, v);
 }
 
-/* Puts the two values that a column keeps of the rows from begin to end. */
-static void put_range(const struct progress *p, size_t column, size_t begin, size_t end,
-                      struct json *j)
+/* The two values that a column keeps of the rows from begin to end, in their order; NaN: none. */
+static void find_ends(const struct progress *p, size_t column, size_t begin, size_t end,
+                      double ret[2])
 {
-    double low = (double)NAN, high = (double)NAN;
-    size_t low_at = end, high_at = end;
+    size_t low = end, high = end;
 
     for (size_t i = begin; i < end; i++) {
         const double v = progress_value(p, i, column);
 
         if (isnan(v))
             continue;
-        if (isnan(low) || v < low) {
-            low = v;
-            low_at = i;
-        }
-        if (isnan(high) || v > high) {
-            high = v;
-            high_at = i;
-        }
+        if (low == end || v < progress_value(p, low, column))
+            low = i;
+        if (high == end || v > progress_value(p, high, column))
+            high = i;
     }
-    put_number(low_at < high_at ? low : high, j);
-    put_number(low_at < high_at ? high : low_at > high_at ? low : (double)NAN, j);
+    ret[0] =
+        low == end ? (double)NAN : progress_value(p, low < high ? low : high, column);
+    ret[1] =
+        low == high ? (double)NAN : progress_value(p, low < high ? high : low, column);
 }
 
-static size_t range_begin(size_t n_rows, size_t i)
+/* Prints two rows for those from begin to end, or their only one as it is. */
+static void print_range(const struct progress *p, const size_t *kept, size_t n_kept,
+                        size_t begin, size_t end, FILE *f)
 {
-    return n_rows * i / THIN_RANGES;
-}
+    double(*ends)[2] = xcalloc(n_kept + 1, sizeof(*ends));
 
-static void put_column(const struct progress *p, size_t column, struct json *j)
-{
-    const size_t n = progress_n_rows(p);
-
-    json_array(j);
-    for (size_t i = 0; n <= 2 * THIN_RANGES && i < n; i++)
-        put_number(progress_value(p, i, column), j);
-    for (size_t i = 0; n > 2 * THIN_RANGES && i < THIN_RANGES; i++)
-        put_range(p, column, range_begin(n, i), range_begin(n, i + 1), j);
-    json_close(j);
-}
-
-static void put_steps(const struct progress *p, struct json *j)
-{
-    const size_t n = p != NULL ? progress_n_rows(p) : 0;
-
-    json_put_array(j, "steps");
-    for (size_t i = 0; n <= 2 * THIN_RANGES && i < n; i++)
-        json_u64(j, (uint64_t)progress_steps(p, i));
-    for (size_t i = 0; n > 2 * THIN_RANGES && i < THIN_RANGES; i++) {
-        json_u64(j, (uint64_t)progress_steps(p, range_begin(n, i)));
-        json_u64(j, (uint64_t)progress_steps(p, range_begin(n, i + 1) - 1));
+    for (size_t k = 0; k < n_kept; k++)
+        find_ends(p, kept[k], begin, end, ends[k]);
+    for (size_t i = 0; i < 2 && i < end - begin; i++) {
+        (void)fprintf(f, "%.0f", progress_steps(p, i == 0 ? begin : end - 1));
+        for (size_t k = 0; k < n_kept; k++)
+            print_value(ends[k][i], f);
+        (void)fputc('\n', f);
     }
-    json_close(j);
+    free(ends);
+}
+
+static void print_table(const struct progress *p, FILE *f)
+{
+    const size_t n_rows = progress_n_rows(p);
+    const size_t n = n_rows > 2 * THIN_RANGES ? THIN_RANGES : n_rows;
+    size_t *kept = xcalloc(THIN_COLUMNS, sizeof(*kept)), n_kept = 0;
+
+    for (size_t c = 0; c < progress_n_columns(p); c++)
+        if (is_wanted(p, c, kept, n_kept))
+            kept[n_kept++] = c;
+    (void)fputs("env_steps", f);
+    for (size_t k = 0; k < n_kept; k++)
+        (void)fprintf(f, ",%s", progress_name(p, kept[k]));
+    (void)fputc('\n', f);
+    for (size_t i = 0; i < n; i++)
+        print_range(p, kept, n_kept, n_rows * i / n, n_rows * (i + 1) / n, f);
+    free(kept);
 }
 
 void thin_curves_put(const struct progress *p, struct json *j)
 {
-    const size_t n = p != NULL ? progress_n_columns(p) : 0;
-    size_t *kept = xcalloc(THIN_COLUMNS, sizeof(*kept)), n_kept = 0;
+    struct xstream text;
+    FILE *f = xstream_begin(&text);
 
-    for (size_t c = 0; c < n; c++)
-        if (is_wanted(p, c, kept, n_kept))
-            kept[n_kept++] = c;
-    json_object(j);
-    put_steps(p, j);
-    json_put_array(j, "names");
-    for (size_t i = 0; i < n_kept; i++)
-        json_str(j, progress_name(p, kept[i]));
-    json_close(j);
-    json_put_array(j, "columns");
-    for (size_t i = 0; i < n_kept; i++)
-        put_column(p, kept[i], j);
-    json_close(j);
-    json_put_u64(j, "left_out", n > 0 ? n - 1 - n_kept : 0);
-    json_close(j);
-    free(kept);
+    if (p != NULL)
+        print_table(p, f);
+    json_str(j, xstream_end(&text));
+    free(text.text);
 }

@@ -14,8 +14,8 @@
 
 enum { THIN_RANGES = 150, THIN_ALIKE = 8, THIN_COLUMNS = 400 };
 
-/* {"steps": [...], "names": [...], "columns": [[...], ...], "left_out": columns}; missing values
- * are null, fractions have seven digits. p NULL: nothing was read. */
+/* A string: the text of a progress.csv with the columns and rows that are kept; numbers have seven
+ * digits. p NULL: nothing was read, and the string is empty. */
 void thin_curves_put(const struct progress *p, struct json *j);
 
 #endif

@@ -1,42 +1,20 @@
 // Several runs side by side: one line each, or one of each group of seeds with its deviation.
 import {ask, on, report} from "./net.js";
-import {attribute, el, kept, keyed, number, runUrl, setState, short, shown, stateNode, text, whole} from "./dom.js";
-import {Chart, RunColumns, chartMenu, colour, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
+import {el, kept, keyed, number, runUrl, setState, short, soon, stateNode, text, whole} from "./dom.js";
+import {Chart, Curves, chartMenu, colour, deviation, groupsOf, meanOf, smoothing, syncCharts, usualGroups} from "./curves.js";
 import {runs} from "./list.js";
 import {buildTable, defaultsTable, isEvaluated, recordFacts, resultTable} from "./record.js";
 
-const POINTS = 300;
+const MAX_VALUES = 1e6; // of a chart: the lines' steps may all differ
 // "trial-s2" and "lr/3-s1" are seeds of "trial" and of "lr/3".
 const baseOf = name => name.replace(/-s\d+$/, "");
-
-// The value at a step, between its neighbours; null outside.
-function valueAt(steps, values, x, from) {
-  let i = from.i;
-  while (i + 1 < steps.length && steps[i + 1] < x) i++;
-  from.i = i;
-  if (!steps.length || x < steps[0] || x > steps[steps.length - 1]) return null;
-  const j = Math.min(i + 1, steps.length - 1);
-  if (values[i] === null || values[j] === null) return values[i] ?? values[j];
-  const w = steps[j] > steps[i] ? Math.min(1, Math.max(0, (x - steps[i]) / (steps[j] - steps[i]))) : 0;
-  return values[i] + w * (values[j] - values[i]);
-}
-
-function compact(steps, values) {
-  const keep = values.map((v, i) => v === null ? -1 : i).filter(i => i >= 0);
-  return [keep.map(i => steps[i]), keep.map(i => values[i])];
-}
 
 // The mean of each group of seeds with its 95 % interval, which only a report has.
 function groupParts({metric, list, why}) {
   if (why) return [el("p.muted", `No curves of a return: ${why}`)];
-  const steps = [...new Set(list.flatMap(g => g.steps))].sort((a, b) => a - b);
-  const at = (g, values) => {
-    const have = new Map(g.steps.map((x, i) => [x, values[i]]));
-    return steps.map(x => have.get(x) ?? null);
-  };
   const chart = new Chart(`${metric}, mean and 95 % interval`, "groups");
-  chart.set(steps, list.map((g, k) => ({label: g.n > 1 ? `${g.runs} (${g.n} runs)` : g.runs, values: at(g, g.means), colour: colour(k),
-    ...(g.n > 1 ? {low: at(g, g.lows), high: at(g, g.highs)} : {})})));
+  chart.set(list.map((g, k) => ({label: g.n > 1 ? `${g.runs} (${g.n} runs)` : g.runs, steps: g.steps, values: g.means, colour: colour(k),
+    ...(g.n > 1 ? {low: g.lows, high: g.highs} : {})})));
   const exact = n => n === null ? "–" : String(Number(n.toPrecision(5)));
   return [el("section", el("h2", "Groups of seeds"), el("div.charts", chart.node),
     el("p.muted.note", `${metric}: each run contributes the mean of its last tenth; the interval is bootstrapped, and IQM is the mean without the `
@@ -61,15 +39,18 @@ async function recordParts(names) {
 }
 
 export function showCompare(main, chosen) {
-  const all = new Map(chosen.map((name, i) => [name, {name, index: i, columns: new RunColumns(name)}]));
-  const bands = el("input", {type: "checkbox", onchange: () => { kept("brood-bands", bands.checked); drawAll(); }});
+  const all = new Map(chosen.map((name, i) => [name, {name, colour: colour(i), curves: new Curves(name, MAX_VALUES / chosen.length ** 2)}]));
+  const bands = el("input", {type: "checkbox", onchange: () => { kept("brood-bands", bands.checked); draw(); }});
   bands.checked = kept("brood-bands") !== "false";
   const select = smoothing(weight => { for (const c of charts.values()) c.setWeight(weight); });
   const grid = el("div.charts"), charts = new Map(), table = el("tbody"), said = el("p.answer.bad");
   const records = el("div");
-  let groups = [], keys = null, closed = false;
-  const missing = []; // why a run cannot be shown
-  const menu = chartMenu(() => sync());
+  let groups = [], names = [], keys = null, isChosen = false, closed = false;
+  const menu = chartMenu(() => {
+    isChosen = true;
+    syncCharts(grid, charts, groups, keys, Number(select.value));
+    draw();
+  });
   const hasSeeds = new Set(chosen.map(baseOf)).size < chosen.length;
   main.replaceChildren(el("div.page",
     el("div.head", el("h1", `${chosen.length} runs`), el("span.grow"),
@@ -89,32 +70,13 @@ export function showCompare(main, chosen) {
     });
   }
 
-  // The mean over a chart's columns (teams, agents) of one run.
+  // The mean over a chart's columns (teams, agents) of one run; null: it has none of them.
   function lineOf(run, group) {
-    const c = run.columns.charts.get(group.key);
-    if (!c) return [[], []];
-    const values = c.steps.map((_, i) => {
-      let sum = 0, n = 0;
-      for (const column of c.values)
-        if (column[i] !== null && column[i] !== undefined) sum += column[i], n++;
-      return n ? sum / n : null;
-    });
-    return compact(c.steps, values);
-  }
-
-  function draw(group) {
-    const chart = charts.get(group.key), lines = [...all.values()].map(run => [run.name, ...lineOf(run, group)])
-      .filter(([, steps]) => steps.length);
-    if (!lines.length) return chart.set([], chosen.map(name => ({label: name, values: []})));
-    const low = Math.min(...lines.map(([, s]) => s[0])), high = Math.max(...lines.map(([, s]) => s[s.length - 1]));
-    const longest = Math.max(...lines.map(([, s]) => s.length));
-    const n = Math.max(2, Math.min(POINTS, longest));
-    const grid = Array.from({length: n}, (_, i) => low + (high - low) * i / (n - 1));
-    const at = lines.map(([name, steps, values]) => {
-      const from = {i: 0};
-      return {label: name, values: grid.map(x => valueAt(steps, values, x, from)), colour: colour(all.get(name).index)};
-    });
-    chart.set(grid, bands.checked && hasSeeds ? banded(at) : at);
+    const lines = run.curves.linesOf(group).filter(line => line.values.length);
+    return lines.length ? {label: run.name, colour: run.colour, steps: lines[0].steps, values: lines[0].values.map((_, i) => {
+      const have = lines.map(line => line.values[i]).filter(v => v !== null);
+      return have.length ? have.reduce((a, b) => a + b) / have.length : null;
+    })} : null;
   }
 
   // Lines of the same run with other seeds: their mean and standard deviation.
@@ -125,78 +87,44 @@ export function showCompare(main, chosen) {
       if (!sets.has(base)) sets.set(base, []);
       sets.get(base).push(line);
     }
-    return [...sets].map(([base, set], k) => {
-      const mean = [], low = [], high = [];
-      for (let i = 0; i < set[0].values.length; i++) {
-        const have = set.map(s => s.values[i]).filter(v => v !== null);
-        const m = have.length ? have.reduce((a, b) => a + b, 0) / have.length : null;
-        const d = have.length > 1 ? Math.sqrt(have.reduce((a, b) => a + (b - m) ** 2, 0) / (have.length - 1)) : 0;
-        mean.push(m);
-        low.push(m === null ? null : m - d);
-        high.push(m === null ? null : m + d);
-      }
-      return {label: set.length > 1 ? `${base} (${set.length} seeds)` : set[0].label, values: mean, colour: colour(k),
-              ...(set.length > 1 ? {low, high} : {})};
-    });
+    return [...sets].map(([base, set], k) => ({...set.length > 1 ? meanOf(`${base} (${set.length} seeds)`, set, deviation) : set[0],
+      colour: colour(k)}));
   }
 
-  const drawAll = () => { for (const g of groups) if (charts.has(g.key)) draw(g); };
-
-  // Of those runs whose files have changed.
-  async function refresh(some) {
-    try {
-      await Promise.all(some.map(run => run.columns.refresh()));
-      text(said, missing.join("; "));
-    } catch (error) {
-      text(said, error.message);
-    }
-    if (!closed) drawAll();
-  }
-
-  function sync() {
-    const show = syncCharts(grid, charts, groups, keys, Number(select.value));
-    for (const run of all.values()) run.columns.want(show);
-    refresh([...all.values()]);
-  }
-
-  async function begin() {
-    const found = [], seen = new Set();
-    missing.length = 0;
-    for (const run of all.values()) {
-      let columns;
-      try {
-        columns = await ask("columns", {run: run.name});
-      } catch (error) {
-        if (error.code === undefined) throw error; // the connection is lost
-        // it was deleted, maybe: the others are shown
-        missing.push(error.message);
-        all.delete(run.name);
-        continue;
-      }
-      for (const name of columns) if (!seen.has(name)) seen.add(name), found.push(name);
-    }
+  const draw = soon(() => {
     if (closed) return;
-    groups = groupsOf(found);
-    keys = new Set(usualGroups(groups).slice(0, report ? undefined : 4));
-    menu.set(groups, keys);
-    sync();
+    const found = [...new Set([...all.values()].flatMap(run => run.curves.table.names))];
+    if (found.join() !== names.join()) {
+      names = found;
+      groups = groupsOf(found);
+      if (!isChosen) keys = new Set(usualGroups(groups).slice(0, report ? undefined : 4));
+      menu.set(groups, keys);
+      syncCharts(grid, charts, groups, keys, Number(select.value));
+    }
+    for (const group of groups.filter(g => charts.has(g.key))) {
+      const lines = [...all.values()].map(run => lineOf(run, group)).filter(Boolean);
+      charts.get(group.key).set(bands.checked && hasSeeds ? banded(lines) : lines);
+    }
+  });
+
+  async function refresh(run) {
+    try {
+      await run.curves.refresh(draw);
+      run.why = "";
+    } catch (error) {
+      run.why = error.message;
+      run.isLost = error.code === undefined; // the connection
+    }
+    text(said, [...new Set([...all.values()].map(one => one.why).filter(Boolean))].join("; "));
   }
-  let failed = false;
-  const start = () => {
-    failed = false;
-    begin().catch(error => {
-      failed = true;
-      text(said, error.message);
-    });
-  };
+
   list();
-  start();
+  for (const run of all.values()) refresh(run);
   recordParts(chosen).then(parts => records.replaceChildren(...parts)).catch(() => {}); // a run is gone: the others are shown above
-  const endLink = on("link", is => { if (is && failed && !closed) start(); });
+  const endLink = on("link", is => { if (is) for (const run of all.values()) if (run.isLost) refresh(run); });
   const end = on("list", push => {
     list();
-    const some = push.runs.map(one => all.get(one.run)).filter(Boolean);
-    if (some.length) refresh(some);
+    for (const one of push.runs) if (all.has(one.run)) refresh(all.get(one.run));
   });
   return {
     title: `compare ${chosen.length} runs`,
@@ -206,6 +134,7 @@ export function showCompare(main, chosen) {
       closed = true;
       end();
       endLink();
+      for (const run of all.values()) run.curves.close();
       for (const chart of charts.values()) chart.close();
     },
   };

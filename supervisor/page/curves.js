@@ -1,84 +1,45 @@
-// Columns of a run's progress.csv, brought up to date as the file grows, and charts of them.
-import {ask, report} from "./net.js";
+// The curves of a run, brought up to date as its file grows, and charts of them.
+import {RunFile, report} from "./net.js";
+import {Table} from "./csv.js";
 import {attribute, css, el, kept, keyed, number, short, shown, text} from "./dom.js";
 
 const REPORT_CHARTS = 24;
-const AT_ONCE = 240; // columns of one request; those of a chart that follow are not drawn
 
-// The values of a chart's columns.
-class Columns {
-  constructor(names) {
-    this.names = names.slice(0, AT_ONCE);
-    this.clear();
+export class Curves {
+  // rows: how many are kept at most, about (csv.js)
+  constructor(run, rows) {
+    this.file = new RunFile(run, "metrics/progress.csv");
+    this.table = new Table(rows);
+    this.isClosed = false;
   }
 
-  clear() {
-    this.steps = [];
-    this.values = this.names.map(() => []);
-    this.next = ""; // where the file goes on
-  }
-
-  // columns: of an answer, from its first one for this chart on. True if something is new.
-  take(answer, columns) {
-    if (answer.restart) this.clear();
-    this.next = answer.next;
-    // one by one: a spread of 100,000 arguments is too many
-    for (const step of answer.steps) this.steps.push(step);
-    this.values.forEach((values, i) => { for (const v of columns[i]) values.push(v); });
-    return answer.restart || answer.steps.length > 0;
-  }
-}
-
-// The columns of all charts of one run.
-export class RunColumns {
-  constructor(run) {
-    this.run = run;
-    this.charts = new Map(); // key of a chart's group -> Columns
-    this.replaced = false; // the file, perhaps by one with more columns; for the reader to reset
-  }
-
-  // Fetches those of these groups from now on, and no others.
-  want(groups) {
-    const keys = new Set(groups.map(g => g.key));
-    for (const key of this.charts.keys()) if (!keys.has(key)) this.charts.delete(key);
-    for (const g of groups)
-      if (!this.charts.has(g.key)) this.charts.set(g.key, new Columns(g.columns.map(([name]) => name)));
-  }
-
-  // What one request can ask for: charts that go on at the same place of the file.
-  batches() {
-    const batches = [];
-    for (const [key, c] of this.charts) {
-      let batch = batches.find(b => b.next === c.next && b.names.length + c.names.length <= AT_ONCE);
-      if (!batch) batches.push(batch = {next: c.next, names: [], charts: []});
-      batch.charts.push([key, c, batch.names.length]);
-      batch.names.push(...c.names);
-    }
-    return batches;
-  }
-
-  // Fetches what is new; the keys of charts that have changed. Called meanwhile, it goes round once
+  // Reads what is new, and calls draw after each part of it. Called meanwhile, it goes round once
   // more: the file may have grown since the answer was made.
-  async refresh() {
-    const changed = new Set();
+  async refresh(draw) {
     this.again = true;
-    if (this.busy) return changed;
+    if (this.busy) return;
     this.busy = true;
     try {
-      while (this.again) {
+      while (this.again && !this.isClosed) {
         this.again = false;
-        for (const {next, names, charts} of this.batches()) {
-          const answer = await ask("curves", [["run", this.run], ["from", next],
-                                              ...names.map(name => ["column", name])]);
-          for (const [key, c, at] of charts) if (c.take(answer, answer.columns.slice(at))) changed.add(key);
-          this.again ||= answer.more;
-          this.replaced ||= answer.restart;
-        }
+        const {lines, anew, more} = await this.file.read();
+        if (anew) this.table.clear();
+        this.table.take(lines);
+        this.again ||= more;
+        if (anew || lines.length) draw();
       }
     } finally {
       this.busy = false;
     }
-    return changed;
+  }
+
+  // The lines of a group's chart.
+  linesOf(group) {
+    return group.columns.map(([name, label]) => ({label, steps: this.table.steps, values: this.table.column(name)}));
+  }
+
+  close() {
+    this.isClosed = true;
   }
 }
 
@@ -163,29 +124,56 @@ function smooth(values, weight) {
   });
 }
 
-const MANY = 12; // series: beyond, their mean and range are drawn
+const MANY = 12; // lines: beyond, their mean and range are drawn
+const has = v => v !== null && v !== undefined;
 
-// The mean and the range of many series, as lines with a band.
-function fold(list, label) {
-  const mean = [], low = [], high = [];
-  for (let i = 0; i < list[0].values.length; i++) {
-    let n = 0, sum = 0, least = Infinity, most = -Infinity;
-    for (const {values: {[i]: v}} of list) {
-      if (v === null || v === undefined) continue;
-      n++;
-      sum += v;
-      if (v < least) least = v;
-      if (v > most) most = v;
-    }
-    mean.push(n ? sum / n : null);
-    low.push(n ? least : null);
-    high.push(n ? most : null);
-  }
-  return [{label, values: mean, low, high}];
+// The rows of a line that have a value.
+function compact(line) {
+  const rows = line.values.map((v, i) => has(v) ? i : -1).filter(i => i >= 0);
+  return {steps: rows.map(i => line.steps[i]), values: rows.map(i => line.values[i])};
 }
 
-// A chart: title, plot and legend. set(steps, [{label, values, low?, high?}, ...]) draws; with
-// the same labels as before, in place.
+// The values of a line at some steps, between its neighbours; null outside.
+function valuesAt({steps, values}, places) {
+  let k = 0;
+  return places.map(x => {
+    while (k < steps.length && steps[k] < x) k++;
+    if (steps[k] === x) return values[k];
+    if (!k || k === steps.length) return null;
+    return values[k - 1] + (x - steps[k - 1]) / (steps[k] - steps[k - 1]) * (values[k] - values[k - 1]);
+  });
+}
+
+const range = values => [Math.min(...values), Math.max(...values)];
+export function deviation(values, mean) {
+  const d = values.length > 1 ? Math.sqrt(values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (values.length - 1)) : 0;
+  return [mean - d, mean + d];
+}
+
+// Lines of the same thing as one: their mean, with a band, at all steps at which one has a value.
+export function meanOf(label, lines, band) {
+  const own = lines.map(compact), [steps] = uPlot.join(own.map(line => [line.steps, line.values]));
+  const each = own.map(line => valuesAt(line, steps)), values = [], low = [], high = [];
+  steps.forEach((_, i) => {
+    const have = each.map(list => list[i]).filter(has);
+    const mean = have.length ? have.reduce((a, b) => a + b) / have.length : null;
+    const [least, most] = have.length ? band(have, mean) : [null, null];
+    values.push(mean);
+    low.push(least);
+    high.push(most);
+  });
+  return {label, steps, values, low, high};
+}
+
+// The place of the value that is next to a place.
+function nextTo(values, at) {
+  for (let d = 0; d < values.length; d++)
+    for (const i of [at - d, at + d]) if (has(values[i])) return i;
+  return at;
+}
+
+// A chart: title, plot and legend. set([{label, steps, values, low?, high?, colour?}, ...]) draws
+// lines, each at its own steps; with the same labels as before, in place.
 export class Chart {
   constructor(title, key = "") {
     this.plotBox = el("div.plot");
@@ -197,7 +185,6 @@ export class Chart {
     this.plotBox.chart = this;
     this.weight = 0;
     this.state = "";
-    this.limit = ""; // what is not drawn
     this.usualNote = "";
     charts.add(this);
     sizes.observe(this.plotBox);
@@ -214,22 +201,19 @@ export class Chart {
     const width = Math.floor(this.plotBox.clientWidth);
     if (this.plot && width > 0 && width !== this.plot.width)
       this.plot.setSize({width, height: this.height()});
-    else if (!this.plot && width > 0 && this.steps) this.rebuild();
+    else if (!this.plot && width > 0 && this.series) this.rebuild();
   }
 
   height() {
     return Math.max(150, Math.min(230, Math.round(this.plotBox.clientWidth * 0.46)));
   }
 
-  set(steps, series) {
-    const many = series.length > MANY && !series.some(s => s.low);
-    this.steps = steps;
-    this.series = many && steps.length
-      ? fold(series, `mean and range of ${series.length}`) : series;
-    const has = this.series.some(s => s.values.some(v => v !== null && v !== undefined));
-    attribute(this.node, "data-points", this.series.reduce(
-      (n, s) => n + s.values.reduce((k, v) => k + (v !== null && v !== undefined ? 1 : 0), 0), 0));
-    this.usualNote = has ? this.limit : "no values yet";
+  set(lines) {
+    const isMany = lines.length > MANY && !lines.some(line => line.low);
+    this.series = isMany ? [meanOf(`mean and range of ${lines.length}`, lines, range)] : lines;
+    const points = this.series.reduce((n, line) => n + line.values.filter(has).length, 0);
+    attribute(this.node, "data-points", points);
+    this.usualNote = points ? "" : "no values yet";
     text(this.note, this.usualNote);
     const state = this.series.map(s => s.label + (s.low ? "+" : "")).join("\n");
     if (!this.plot || state !== this.state) {
@@ -247,11 +231,11 @@ export class Chart {
     this.showValues(null);
   }
 
+  // The steps of all lines, with the values of each, and the bands' edges.
   data() {
-    const lines = this.series.map(s => smooth(s.values, this.weight));
-    const bands = this.series.filter(s => s.low).flatMap(s =>
-      [smooth(s.high, this.weight), smooth(s.low, this.weight)]);
-    return [this.steps, ...lines, ...bands];
+    const smoothed = (line, ...lists) => [line.steps, ...lists.map(list => smooth(list, this.weight))];
+    return !this.series.length ? [[]] : uPlot.join([...this.series.map(line => smoothed(line, line.values)),
+      ...this.series.filter(line => line.low).map(line => smoothed(line, line.high, line.low))]);
   }
 
   rebuild() {
@@ -264,7 +248,7 @@ export class Chart {
     const lines = this.series.map((s, i) => ({
       label: s.label, stroke: s.colour ?? colour(i), width: 1.6, spanGaps: true,
       points: {show: (u, index) => {
-        const have = u.data[index].reduce((k, v) => k + (v !== null && v !== undefined ? 1 : 0), 0);
+        const have = u.data[index].filter(has).length;
         return have > 0 && have < 40;
       }, size: 5, fill: css("--card")},
     }));
@@ -273,13 +257,15 @@ export class Chart {
     this.plot = new uPlot({
       width, height: this.height(), legend: {show: false}, padding: [8, 18, 0, 0],
       scales: {x: {time: false}},
-      cursor: {sync: {key: "steps"}, y: false, points: {size: 6}, drag: {x: true, y: false}},
+      cursor: {sync: {key: "steps"}, y: false, drag: {x: true, y: false},
+        dataIdx: (u, i, at) => nextTo(u.data[i], at),
+        points: {size: 9, width: 2, stroke: css("--card"), fill: (u, i) => u.series[i].stroke(u, i)}},
       axes: [{...axis, size: 24, values: (u, ticks) => ticks.map(short)},
              {...axis, size: 48, values: (u, ticks) => ticks.map(v => Math.abs(v) >= 1e4 ? short(v) : number(v))}],
       series: [{label: "steps"}, ...lines, ...edges],
       bands: banded.map((s, k) => ({series: [n + 1 + 2 * k, n + 2 + 2 * k],
         fill: (s.colour ?? colour(this.series.indexOf(s))) + "2e"})),
-      hooks: {setCursor: [u => this.showValues(u.cursor.idx)]},
+      hooks: {setCursor: [u => this.showValues(u.cursor.idx ?? null)]},
     }, this.data(), this.plotBox);
     this.buildLegend();
   }
@@ -297,23 +283,19 @@ export class Chart {
     this.showValues(null);
   }
 
-  // The values under the cursor, or the newest ones.
+  // The values next to the cursor, at that place of all steps, or the newest ones.
   showValues(at) {
     if (!this.plot) return;
-    this.series.forEach((s, i) => {
-      const values = this.plot.data[i + 1];
-      let k = at ?? values.length - 1;
-      while (k >= 0 && (values[k] === null || values[k] === undefined)) k--;
-      const node = this.legend.children[i];
-      if (node) text(node.lastChild, k >= 0 ? number(values[k]) : "");
+    const [steps, ...lists] = this.plot.data;
+    this.series.forEach((_, i) => {
+      const node = this.legend.children[i], value = lists[i][nextTo(lists[i], at ?? steps.length - 1)];
+      if (node) text(node.lastChild, has(value) ? number(value) : "");
     });
-    if (at !== null && at !== undefined && this.steps[at] !== undefined)
-      text(this.note, `step ${short(this.steps[at])}`);
-    else text(this.note, this.usualNote);
+    text(this.note, at !== null && steps[at] !== undefined ? `step ${short(steps[at])}` : this.usualNote);
   }
 }
 
-// Keeps the charts in `grid`, by their groups' keys, equal to those chosen; returns their groups.
+// Keeps the charts in `grid`, by their groups' keys, equal to those chosen.
 export function syncCharts(grid, charts, groups, chosen, weight) {
   const show = groups.filter(g => chosen.has(g.key));
   for (const [key, chart] of charts) {
@@ -325,11 +307,9 @@ export function syncCharts(grid, charts, groups, chosen, weight) {
     if (charts.has(g.key)) continue;
     const chart = new Chart(g.title, g.key);
     chart.weight = weight;
-    chart.limit = g.columns.length > AT_ONCE ? `first ${AT_ONCE} of ${g.columns.length}` : "";
     charts.set(g.key, chart);
   }
   keyed(grid, show, g => g.key, g => charts.get(g.key).node);
-  return show;
 }
 
 export function smoothing(onChange) {

@@ -115,6 +115,19 @@ export function kept(key, value) {
   }
 }
 
+// A function that calls fn once for all of its calls that come together.
+export function soon(fn) {
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    setTimeout(() => {
+      waits = false;
+      fn();
+    }, 16);
+  };
+}
+
 // ---- numbers and times for people ----
 
 const grouped = new Intl.NumberFormat("en-US");

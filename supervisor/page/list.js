@@ -1,6 +1,6 @@
 // The list of runs.
 import {ask, on} from "./net.js";
-import {ago, attribute, el, keyed, number, part, runUrl, setState, short, shown, stateNode, svg,
+import {ago, attribute, el, keyed, number, part, runUrl, setState, short, shown, soon, stateNode, svg,
         text} from "./dom.js";
 
 export const runs = new Map(); // name -> summary; null: not read yet
@@ -29,17 +29,8 @@ on("list", push => {
 });
 on("link", is => { if (is) ask("list").catch(() => {}); });
 
-let view = null, waits = false;
-
-// However many pushes there are, one update for all that come together.
-function later() {
-  if (waits) return;
-  waits = true;
-  setTimeout(() => {
-    waits = false;
-    view?.update();
-  }, 16);
-}
+let view = null;
+const later = soon(() => view?.update());
 
 // Sparkline of the return.
 function spark() {

@@ -1,8 +1,8 @@
 // The journal and the logs of a run, which follow.
-import {ask} from "./net.js";
+import {RunFile, ask} from "./net.js";
 import {attribute, el, shown, text} from "./dom.js";
 
-const MAX_LINES = 3000;
+const MAX_LINES = 3000, FIRST_BYTES = 32 << 10;
 const JOURNAL = /^(\S+T(\d\d:\d\d:\d\d)\S*) (?:step=(\d+) )?event=(\S+) ?(.*)$/;
 
 export function logsTab(body, {name}) {
@@ -11,7 +11,7 @@ export function logsTab(body, {name}) {
   const filter = el("input.search", {type: "search", placeholder: "Filter lines   /", ariaLabel: "Filter lines",
     oninput: () => { for (const line of lines.children) match(line); }});
   const lines = el("ol.log", {tabIndex: 0, ariaLabel: "Lines"}), none = el("p.empty", {hidden: true}, "Nothing has been written.");
-  let next = "", which = "journal", busy = false, again = false, timer = 0, closed = false, failures = 0, retry = 0;
+  let file = null, which = "journal", busy = false, again = false, timer = 0, closed = false, failures = 0, retry = 0;
   body.replaceChildren(el("section", el("div.tools", el("h2", "Logs"), select,
     el("label.check", follow, "follow"), el("span.grow"), filter), lines, none));
   lines.addEventListener("scroll", () => {
@@ -34,7 +34,7 @@ export function logsTab(body, {name}) {
 
   function begin() {
     which = select.value;
-    next = "";
+    file = new RunFile(name, which, FIRST_BYTES);
     lines.replaceChildren();
     refresh();
   }
@@ -45,13 +45,12 @@ export function logsTab(body, {name}) {
     busy = true;
     again = false;
     try {
-      const log = which, answer = await ask("tail", {run: name, log, from: next});
-      if (log !== which || closed) return;
-      if (answer.restart) lines.replaceChildren();
-      next = answer.next;
-      if (answer.text) {
-        if (answer.text.length > 100000) again = true; // there may be more: an answer is cut
-        lines.append(...answer.text.replace(/\n$/, "").split("\n").map(lineNode));
+      const reading = file, {lines: added, anew, more} = await reading.read();
+      if (reading !== file || closed) return;
+      if (anew) lines.replaceChildren();
+      again ||= more;
+      if (added.length) {
+        lines.append(...added.slice(-MAX_LINES).map(lineNode));
         while (lines.childElementCount > MAX_LINES) lines.firstChild.remove();
         if (follow.checked) toEnd();
       }
@@ -60,15 +59,11 @@ export function logsTab(body, {name}) {
     } catch (error) {
       shown(none, true);
       text(none, error.message);
-      failures++;
-      journal = -1; // the next view asks again
+      clearTimeout(retry);
+      retry = setTimeout(refresh, Math.min(200 * 2 ** failures++, 10000));
     } finally {
       busy = false;
-      if (closed) return;
-      if (which !== select.value || next === "") {
-        clearTimeout(retry);
-        retry = setTimeout(begin, Math.min(200 * 2 ** failures, 10000));
-      } else if (again) refresh();
+      if (again && !closed) refresh();
     }
   }
 

@@ -4,7 +4,6 @@ const inlined = document.getElementById("facts");
 export const report = inlined && JSON.parse(inlined.textContent);
 const waiting = new Map();
 const listeners = new Map();
-const MAX_PARAMS = 250;
 const REFUSED = 4401, FULL = 4429; // why the server closes a websocket (server.c)
 const KEY = "brood-token";
 let socket, id = 0, delay = 250, retry = 0, isOpen = false, unsent = [];
@@ -58,7 +57,6 @@ export class Refusal extends Error {
 export function ask(method, params = {}) {
   const pairs = (Array.isArray(params) ? params : Object.entries(params))
     .filter(([, value]) => value !== undefined && value !== null);
-  if (pairs.length > MAX_PARAMS) return Promise.reject(new Refusal({message: "too many at once"}));
   if (report) return recall(method, new URLSearchParams(pairs));
   const number = ++id;
   const text = `${number} ${method} ${new URLSearchParams(pairs)}`;
@@ -74,13 +72,9 @@ async function recall(method, params) {
   const name = params.get("run") ?? params.get("study");
   if (method === "watch") return emit("run", report.views[name]);
   if (method === "unwatch") return {};
-  const answer = report.answers[method === "columns" ? "curves" : method]?.[name];
+  const answer = report.answers[method]?.[name];
   if (answer === undefined) throw new Refusal({message: `the report has no ${method} of ${name}`, code: 0});
-  if (method === "columns") return answer.names;
-  if (method !== "curves") return answer;
-  const columns = params.getAll("column").map(c => answer.columns[answer.names.indexOf(c)] ?? []);
-  return params.get("from") ? {next: "end", steps: [], columns: columns.map(() => [])}
-    : {next: "end", steps: answer.steps, columns};
+  return answer;
 }
 
 function take(message) {
@@ -136,4 +130,60 @@ export function connect() {
   mine.onopen = () => mine.send(`${++id} hello ${new URLSearchParams({token})}`);
   mine.onmessage = event => mine === socket && take(JSON.parse(event.data));
   mine.onclose = event => mine === socket && lose(event.code);
+}
+
+// ---- files of a run ----
+
+const MARK = 1024; // bytes that are asked for again, to see whether a file is still the same
+const MAX_LINE = 4 << 20;
+
+// A file of a run that grows. A report has one, its rows.
+export class RunFile {
+  // file: "metrics/progress.csv", or the name of a log; last: begins so many bytes before its end.
+  constructor(run, file, last = 0) {
+    Object.assign(this, {run, file, last});
+    this.begin();
+  }
+
+  begin() {
+    this.at = 0; // where it goes on
+    this.mark = new Uint8Array(); // the bytes before
+    this.rest = ""; // of a line
+    this.decoder = new TextDecoder();
+  }
+
+  // Resolves with the lines that have been added. anew: they are the first ones of another file, which
+  // has taken the place of the one before; more: there are more of them.
+  async read() {
+    if (report) return this.recall();
+    const isFirst = !this.mark.length;
+    const answer = await fetch(`/file?run=${encodeURIComponent(this.run)}&name=${encodeURIComponent(this.file)}`, {headers: {
+      authorization: `Bearer ${token}`,
+      range: isFirst && this.last ? `bytes=-${this.last}` : `bytes=${this.at - this.mark.length}-`}});
+    if (!answer.ok && (isFirst || answer.status !== 416))
+      throw new Refusal({message: (await answer.text()).trim(), code: answer.status});
+    const bytes = new Uint8Array(answer.ok ? await answer.arrayBuffer() : 0);
+    if (this.mark.some((byte, i) => byte !== bytes[i])) { // it was cut or replaced
+      this.begin();
+      return {...await this.read(), anew: true};
+    }
+    if (!bytes.length) return {lines: []};
+    const [, begin, end, size] = /(\d+)-(\d+)\/(\d+)/.exec(answer.headers.get("content-range")).map(Number);
+    const lines = (this.rest + this.decoder.decode(bytes.subarray(this.mark.length), {stream: true})).split("\n");
+    this.rest = lines.pop();
+    if (isFirst && begin) lines.shift(); // the end of a line
+    if (this.rest.length > MAX_LINE) {
+      lines.push(this.rest);
+      this.rest = "";
+    }
+    this.at = end + 1;
+    this.mark = bytes.slice(-MARK);
+    return {lines, more: this.at < size};
+  }
+
+  recall() {
+    const lines = this.at ? [] : report.answers.curves[this.run].split("\n").slice(0, -1);
+    this.at = 1;
+    return {lines};
+  }
 }

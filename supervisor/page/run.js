@@ -1,8 +1,8 @@
 // One run: its state, its buttons, and four tabs.
 import {ask, on, report} from "./net.js";
 import {actionButton, attribute, bytes, duration, el, kept, keyed, number, part, runUrl, setState, short,
-        shown, stateNode, text, toast, whole} from "./dom.js";
-import {RunColumns, chartMenu, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
+        shown, soon, stateNode, text, toast, whole} from "./dom.js";
+import {Curves, chartMenu, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
 import {settingsTab} from "./settings.js";
 import {logsTab} from "./logs.js";
 import {episodesTab} from "./episodes.js";
@@ -127,68 +127,46 @@ export function showRun(main, name, tabName) {
 function overviewTab(body, context) {
   const {name} = context, stored = `brood-charts-${name}`;
   const grid = el("div.charts"), none = el("p.empty", {hidden: true}, "No row of metrics has been written yet.");
-  const charts = new Map(), columns = new RunColumns(name);
-  let groups = [], chosen = null, rows = -1, closed = false;
+  const charts = new Map(), curves = new Curves(name);
+  let groups = [], names = null, chosen = null, rows = -1;
   const select = smoothing(weight => { for (const chart of charts.values()) chart.setWeight(weight); });
   const menu = chartMenu(() => {
     kept(stored, JSON.stringify([...chosen]));
-    sync();
+    syncCharts(grid, charts, groups, chosen, Number(select.value));
+    draw();
   });
   const agents = agentTable(context);
   body.replaceChildren(
     el("section", el("div.tools", el("h2", "Curves"), el("span.grow"), select, menu.node), grid, none),
     agents.node);
 
-  async function refresh() {
-    try {
-      const changed = await columns.refresh();
-      if (!closed) for (const group of groups) if (changed.has(group.key)) draw(group);
-      if (!columns.replaced) return;
-      columns.replaced = false;
-      await findColumns();
-    } catch { // the connection is lost: it comes again, with a view
-      rows = -1;
+  const draw = soon(() => {
+    if (curves.isClosed) return;
+    if (names !== curves.table.names) { // of the file, or of another one in its place
+      names = curves.table.names;
+      groups = groupsOf(names);
+      chosen = new Set(JSON.parse(kept(stored) ?? "null") ?? usualGroups(groups));
+      menu.set(groups, chosen);
+      syncCharts(grid, charts, groups, chosen, Number(select.value));
     }
-  }
-
-  function draw(group) {
-    const c = columns.charts.get(group.key);
-    if (c) // it may have been put away meanwhile
-      charts.get(group.key).set(c.steps, c.names.map((_, i) => ({label: group.columns[i][1], values: c.values[i]})));
-  }
-
-  function sync() {
-    columns.want(syncCharts(grid, charts, groups, chosen, Number(select.value)));
-    refresh();
-  }
-
-  // Which columns there are is known once the first row is written.
-  async function findColumns() {
-    const all = await ask("columns", {run: name});
-    if (closed || !all.length) return;
-    groups = groupsOf(all);
-    const saved = JSON.parse(kept(stored) ?? "null");
-    chosen = new Set(saved ?? usualGroups(groups));
-    menu.set(groups, chosen);
-    sync();
-  }
+    for (const group of groups) charts.get(group.key)?.set(curves.linesOf(group));
+  });
 
   return {
     async update(view) {
       agents.update(view);
-      shown(none, !groups.length && view.rows === 0);
-      if (view.rows === rows) return;
+      shown(none, view.rows === 0);
+      if (view.rows === rows || view.status.state === "deleted") return;
       rows = view.rows;
       try {
-        if (groups.length) await refresh();
-        else await findColumns();
-      } catch (error) {
+        if (rows) await curves.refresh(draw);
+      } catch { // the connection is lost: it comes again, with a view
         rows = -1;
       }
     },
     keys: {},
     close() {
-      closed = true;
+      curves.close();
       for (const chart of charts.values()) chart.close();
     },
   };

@@ -13,6 +13,7 @@ enum { LOOK_EVERY_MS = 1000 };
 static const uint64_t allowed_ms[] = {[CONNECTION_NEW] = 10000,
                                       [CONNECTION_SERVED] = 20000,
                                       [CONNECTION_ASKED] = 10000,
+                                      [CONNECTION_READS] = 60000,
                                       [CONNECTION_OWNER] = 0};
 
 static int is_stranger(enum connection_state state)

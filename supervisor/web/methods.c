@@ -1,7 +1,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/control/msg_json.h"
-#include "supervisor/facts/curves.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/facts/record.h"
 #include "supervisor/study/study_dir.h"
@@ -82,24 +81,6 @@ static int do_unwatch(const struct call *c, struct err *err)
     }
     web_answer_empty(c->web, client, c->request->id);
     return 0;
-}
-
-static int put_curves(const struct request *r, const char *path, struct json *j,
-                      struct err *err)
-{
-    const char *columns[CURVES_MAX_COLUMNS];
-    const size_t n = request_all(r, "column", columns, CURVES_MAX_COLUMNS);
-
-    return curves_put(path, columns, n, request_get(r, "from"), j, err);
-}
-
-static int put_tail(const struct request *r, const char *path, struct json *j,
-                    struct err *err)
-{
-    const char *log = request_get(r, "log");
-
-    return files_put_tail(path, log != NULL ? log : "journal", request_get(r, "from"), j,
-                          err);
 }
 
 static int do_evaluate(const struct call *c, struct err *err)
@@ -353,29 +334,24 @@ static const struct method {
     int (*fn)(const struct call *c, struct err *err);
     /* Or, on a thread: puts the answer's value, of the run in that directory. */
     int (*put)(const char *path, struct json *j, struct err *err);
-    int (*put_as_asked)(const struct request *r, const char *path, struct json *j,
-                        struct err *err);
 } methods[] = {
-    {"list", 0, do_list, NULL, NULL},
-    {"study", 0, do_study, NULL, NULL},
-    {"watch", ON_RUN, do_watch, NULL, NULL},
-    {"unwatch", 0, do_unwatch, NULL, NULL},
-    {"curves", ON_RUN, NULL, NULL, put_curves},
-    {"columns", ON_RUN, NULL, curves_put_names, NULL},
-    {"config", ON_RUN, NULL, files_put_config, NULL},
-    {"checkpoints", ON_RUN, NULL, files_put_checkpoints, NULL},
-    {"record", ON_RUN, NULL, record_put, NULL},
-    {"logs", ON_RUN, NULL, files_put_logs, NULL},
-    {"tail", ON_RUN, NULL, NULL, put_tail},
-    {"evaluate", ON_RUN, do_evaluate, NULL, NULL},
-    {"pause", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
-    {"continue", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
-    {"checkpoint", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
-    {"stop", ON_RUN | CHANGES | STEERS, do_steer, NULL, NULL},
-    {"kill", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL, NULL},
-    {"respawn", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL, NULL},
-    {"set", ON_RUN | CHANGES | STEERS, do_set, NULL, NULL},
-    {"cancel", ON_RUN | CHANGES | STEERS, do_set, NULL, NULL},
+    {"list", 0, do_list, NULL},
+    {"study", 0, do_study, NULL},
+    {"watch", ON_RUN, do_watch, NULL},
+    {"unwatch", 0, do_unwatch, NULL},
+    {"config", ON_RUN, NULL, files_put_config},
+    {"checkpoints", ON_RUN, NULL, files_put_checkpoints},
+    {"record", ON_RUN, NULL, record_put},
+    {"logs", ON_RUN, NULL, files_put_logs},
+    {"evaluate", ON_RUN, do_evaluate, NULL},
+    {"pause", ON_RUN | CHANGES | STEERS, do_steer, NULL},
+    {"continue", ON_RUN | CHANGES | STEERS, do_steer, NULL},
+    {"checkpoint", ON_RUN | CHANGES | STEERS, do_steer, NULL},
+    {"stop", ON_RUN | CHANGES | STEERS, do_steer, NULL},
+    {"kill", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL},
+    {"respawn", ON_RUN | CHANGES | STEERS, do_steer_agent, NULL},
+    {"set", ON_RUN | CHANGES | STEERS, do_set, NULL},
+    {"cancel", ON_RUN | CHANGES | STEERS, do_set, NULL},
 };
 
 static const struct method *find_method(const char *name)
@@ -406,10 +382,8 @@ static void read_asked(struct reading *r)
 
     if (a->method->flags & STEERS)
         (void)live_reach(&a->reach, a->path, &a->err);
-    else if (a->method->put != NULL)
-        (void)a->method->put(a->path, &a->json, &a->err);
     else
-        (void)a->method->put_as_asked(&a->request, a->path, &a->json, &a->err);
+        (void)a->method->put(a->path, &a->json, &a->err);
 }
 
 static void on_asked(struct reading *r, const struct err *why)

@@ -4,9 +4,11 @@
 #undef ERR_STATE
 
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/chan/event_loop.h"
 #include "supervisor/page/assets.h"
 #include "supervisor/proc/descriptors.h"
+#include "supervisor/web/file_part.h"
 #include "supervisor/web/web.h"
 
 #include <errno.h>
@@ -76,8 +78,11 @@ static const char *refusal(const struct web *w, struct lws *wsi, int needs_origi
 
 /* ---- files ---- */
 
-/* One request for a file. */
+/* One request for a file: of the page, or of a run. */
 struct transfer {
+    struct lws *wsi;
+    struct file_part *part; /* that a thread reads; NULL: none */
+    unsigned char *owned;   /* its bytes; NULL: the body is the program's */
     const unsigned char *data;
     size_t len, sent;
 };
@@ -90,16 +95,17 @@ static int add(struct lws *wsi, const char *name, const char *value, uint8_t **p
                                        p, end);
 }
 
-/* Sends the head of a response; the body, which is not empty, follows when the socket is writable.
- * The connection then ends: with further requests at hand, libwebsockets 4.1 does not sleep while
- * it waits for a client to read. */
+/* Sends the head of a response; the body follows when the socket is writable. range: NULL or "":
+ * it is no part. The connection then ends: with further requests at hand, libwebsockets 4.1 does
+ * not sleep while it waits for a client to read. */
 static int respond(struct lws *wsi, struct transfer *t, unsigned status, const char *type,
-                   const void *body, size_t len)
+                   const char *range, const void *body, size_t len)
 {
     uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
     uint8_t *const end = room + sizeof(room) - 1;
 
-    *t = (struct transfer){body, len, 0};
+    t->data = body;
+    t->len = len;
     if (lws_add_http_common_headers(wsi, status, type, len, &p, end) != 0 ||
         add(wsi, "content-security-policy:", policy, &p, end) != 0 ||
         add(wsi, "x-content-type-options:", "nosniff", &p, end) != 0 ||
@@ -108,32 +114,91 @@ static int respond(struct lws *wsi, struct transfer *t, unsigned status, const c
         add(wsi, "cross-origin-opener-policy:", "same-origin", &p, end) != 0 ||
         add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
         add(wsi, "connection:", "close", &p, end) != 0 ||
+        (range != NULL && *range != '\0' &&
+         add(wsi, "content-range:", range, &p, end) != 0) ||
         lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
         return -1;
     lws_callback_on_writable(wsi);
     return 0;
 }
 
+#define PLAIN "text/plain; charset=utf-8"
+
 static int respond_text(struct lws *wsi, struct transfer *t, unsigned status,
                         const char *text)
 {
-    return respond(wsi, t, status, "text/plain; charset=utf-8", text, strlen(text));
+    return respond(wsi, t, status, PLAIN, NULL, text, strlen(text));
 }
 
-/* The page's own files, which tell nothing of a run: whoever can connect may have them. All that
- * the page shows comes through its websocket. */
-static int take_request(const struct web *w, struct lws *wsi, struct transfer *t,
+/* t: NULL is ignored. */
+static void end_transfer(struct transfer *t)
+{
+    if (t == NULL)
+        return;
+    if (t->part != NULL)
+        file_part_forget(t->part);
+    free(t->owned);
+    *t = (struct transfer){0};
+}
+
+/* Called by the loop, once the part of a run's file is read. */
+static void on_part(void *ctx, struct file_part *p)
+{
+    struct transfer *t = ctx;
+    int rc;
+
+    t->part = NULL;
+    t->owned = p->err.code == 0 ? p->data : (unsigned char *)xstrdup(p->err.msg);
+    if (p->err.code == 0)
+        p->data = NULL;
+    rc = respond(t->wsi, t, p->status, PLAIN, p->content_range, t->owned,
+                 p->err.code == 0 ? p->len : strlen(p->err.msg));
+    if (rc < 0)
+        connections_end(&web_of(t->wsi)->connections, connections_find(t->wsi));
+}
+
+/* A part of a run's file, for who shows the token: in a header that only a script of this page can
+ * send, and that no other server of this machine gets. */
+static int take_file_request(struct web *w, struct lws *wsi, struct transfer *t)
+{
+    static char text[MAX_HEADER], run_room[MAX_HEADER], file_room[MAX_HEADER];
+    const char *token = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, text);
+    const char *run, *path, *file;
+
+    if (token == NULL || !guard_token(&w->guard, text_after(token, "Bearer ")))
+        return respond_text(wsi, t, HTTP_STATUS_UNAUTHORIZED,
+                            "The token is missing or wrong.\n");
+    connections_begin(&w->connections, connections_find(wsi), CONNECTION_READS);
+    run = lws_get_urlarg_by_name(wsi, "run=", run_room, sizeof(run_room));
+    path = runs_path(w->runs, run);
+    if (path == NULL) {
+        t->owned = (unsigned char *)xasprintf("there is no run '%.100s'",
+                                              run != NULL ? run : "");
+        return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, (const char *)t->owned);
+    }
+    file = lws_get_urlarg_by_name(wsi, "name=", file_room, sizeof(file_room));
+    t->part = file_part_begin(w->readings, path, file != NULL ? file : "",
+                              header(wsi, WSI_TOKEN_HTTP_RANGE, text), on_part, t);
+    return 0;
+}
+
+/* The page's own files, which tell nothing of a run: whoever can connect may have them. */
+static int take_request(struct web *w, struct lws *wsi, struct transfer *t,
                         const char *path)
 {
     const char *why = refusal(w, wsi, 0);
 
+    end_transfer(t); /* of a request before */
+    t->wsi = wsi;
     if (why != NULL)
         return respond_text(wsi, t, HTTP_STATUS_FORBIDDEN, why);
     if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) == 0)
         return respond_text(wsi, t, HTTP_STATUS_METHOD_NOT_ALLOWED, "Only GET.\n");
+    if (strcmp(path, "/file") == 0)
+        return take_file_request(w, wsi, t);
     for (size_t i = 0; i < n_assets; i++)
         if (strcmp(assets[i].path, path) == 0)
-            return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, assets[i].data,
+            return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, NULL, assets[i].data,
                            assets[i].len);
     return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, "There is no such file.\n");
 }
@@ -143,8 +208,9 @@ static int send_chunk(struct lws *wsi, struct transfer *t)
     static uint8_t room[LWS_PRE + CHUNK];
     const size_t left = t->len - t->sent, n = left < CHUNK ? left : CHUNK;
 
-    if (left == 0)
-        return 0;
+    if (t->data == NULL)
+        return t->part == NULL && t->wsi != NULL ? -1
+                                                 : 0; /* there are none, or not yet */
     memcpy(room + LWS_PRE, t->data + t->sent, n);
     if (lws_write(wsi, room + LWS_PRE, n,
                   n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n)
@@ -199,7 +265,10 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
         return send_chunk(wsi, user);
     case LWS_CALLBACK_HTTP_BODY:
         return -1; /* no request here has a body */
-    case LWS_CALLBACK_WSI_DESTROY:
+    case LWS_CALLBACK_CLOSED_HTTP:
+        end_transfer(user);
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY: /* of any connection: user may be a websocket's */
         connections_remove(&w->connections, connections_find(wsi));
         return 0;
     default:

@@ -1,6 +1,7 @@
 /* web.h - the server behind the page of `brood web`: what its parts share.
  *
- *     server.c   libwebsockets on the loop: files of the page, websockets, bounds
+ *     server.c   libwebsockets on the loop: files of the page and parts of runs' files
+ *                (file_part.h), websockets, bounds
  *     methods.c  what the page may ask
  *     evals.c    episodes, played by a child process
  *

@@ -20,16 +20,14 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BROOD = pathlib.Path(os.environ.get("BROOD_BUILD_DIR", ROOT / "build")) / "supervisor" / "brood"
 WARM_STEPS, SLICE_STEPS, GOAL = 40000, 100000, 0.02
 RUNS, ROWS, PAINT_GOAL_S = 100, 1000, 0.5
-# The columns of the curves that the page of a simple_spread run shows first.
-COLUMNS = ["eval/team_return/agent", "rollout/team_return/agent",
-           *(f"train/agent_{i}/{what}" for what in ("critic_loss", "actor_loss") for i in range(3)),
-           *(f"rollout/return/agent_{i}" for i in range(3)), "time/env_steps_per_second"]
+MARK = 1024   # of page/net.js
 
 sys.path.insert(0, str(HERE.parent / "support"))
 import chromium
@@ -60,7 +58,8 @@ class Page(threading.Thread):
         super().__init__(daemon=True)
         self.socket = WebSocket("127.0.0.1", port, "/live", [
             ("Sec-WebSocket-Protocol", "brood"), ("Origin", f"http://127.0.0.1:{port}")], timeout_s=600)
-        self.id, self.rows, self.next, self.asked, self.again = 0, -1, "", 0, False
+        self.port, self.token = port, token
+        self.id, self.rows, self.at = 0, -1, 0
         self.bytes = self.views = self.answers = 0
         self.is_ready = threading.Event()
         self.ask("hello", ("token", token))
@@ -68,11 +67,21 @@ class Page(threading.Thread):
     def ask(self, method, *pairs):
         self.id += 1
         self.socket.send(f"{self.id} {method} {urllib.parse.urlencode(pairs)}")
-        return self.id
 
-    def ask_curves(self):
-        self.asked = self.ask("curves", ("run", "b"), ("from", self.next),
-                              *(("column", c) for c in COLUMNS))
+    def read_rows(self):
+        """What was appended, after the last KiB once more."""
+        while True:
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{self.port}/file?run=b&name=metrics/progress.csv", headers={
+                    "Authorization": f"Bearer {self.token}", "Range": f"bytes={max(0, self.at - MARK)}-"})
+            with urllib.request.urlopen(request) as answer:
+                self.bytes += len(answer.read())
+                place = answer.headers["Content-Range"] or "0-0/1"
+            self.answers += 1
+            self.at = int(place.split("-")[1].split("/")[0]) + 1
+            if self.at == int(place.split("/")[1]):
+                break
+        self.is_ready.set()
 
     def run(self):
         self.ask("list")
@@ -80,20 +89,12 @@ class Page(threading.Thread):
         while True:
             text = self.socket.receive()
             self.bytes += len(text)
-            self.take(json.loads(text))
-
-    def take(self, message):
-        if message.get("push") == "run":
-            self.views += 1
-            if message["rows"] != self.rows:
-                self.rows, self.again = message["rows"], True
-        elif message.get("id") == self.asked:
-            self.answers += 1
-            self.asked, self.next = 0, message["result"]["next"]
-            self.is_ready.set()
-        if self.again and not self.asked:
-            self.again = False
-            self.ask_curves()
+            message = json.loads(text)
+            if message.get("push") == "run":
+                self.views += 1
+                if message["rows"] != self.rows:
+                    self.rows = message["rows"]
+                    self.read_rows()
 
 
 def be_pages(port, token, n):

@@ -1,5 +1,6 @@
 """The server of `brood web`, as a client sees it that is no browser: who may connect, what is
 refused, what is answered."""
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -56,6 +57,14 @@ class Server:
                     data += piece
         head, _, body = data.decode("latin-1").partition("\r\n\r\n")
         return int(head.split()[1]) if head else 0, head, body
+
+    def file(self, run, name="metrics/progress.csv", wants="bytes=0-", token=None):
+        """(status, content-range or None, body) of a part of a run's file."""
+        query = urllib.parse.urlencode({"run": run, "name": name}, quote_via=urllib.parse.quote)
+        status, head, body = self.get(f"/file?{query}", more=[
+            f"Authorization: Bearer {token or self.token}", *([f"Range: {wants}"] if wants else [])])
+        place = re.search(r"(?im)^content-range: bytes (\S+)\r?$", head)
+        return status, place and place[1], body
 
     def connect(self, **changes):
         """A websocket as the page opens it; changes: headers in place of its own, None: none."""
@@ -245,10 +254,14 @@ def test_what_is_no_request_is_refused(w):
     for name in ("over/../over", "./over", "over/", "/over", "", str(w.run_dir("over")), "OVER",
                  "over/checkpoints"):
         assert "there is no run" in c.error("config", run=name), name
-    for log in ("../config", "../journal", "..", "", "journal/", "supervisor.log", "%2e%2e"):
-        assert "there is no log" in c.error("tail", run="over", log=log), log
+        assert s.file(name)[0] == 404, name
+    for log in ("../config", "../journal", "..", "", "journal/", "supervisor.log", "%2e%2e", "config.yaml",
+                "metrics/../config.yaml"):
+        status, _, says = s.file("over", log)
+        assert status == 404 and "there is no log" in says, (log, status, says)
+    assert s.file("over", "journal\0")[0] in (0, 404)
     (w.run_dir("over") / "logs" / "link.log").symlink_to("/etc/passwd")
-    assert "error" in c.ask("tail", run="over", log="link")
+    assert s.file("over", "link")[0] == 503
     for text in ("", "x", "1", "0 list ", "99999999999 list ", "1 list a", "1 list =1",
                  "1 list a=%", "1 list a=%0", "1 list a=%00", "1 list " + "a=1&" * 300):
         c.socket.send(text)
@@ -378,7 +391,10 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
     for key in ("state", "exit_code", "env_steps", "total_steps", "checkpoint_step", "team_return_mean"):
         assert runs["over"][key] == told["over"][key], key
     assert runs["live"]["state"] == "running" and runs["live"]["live"] and not runs["over"]["live"]
-    assert runs["live"]["agents"] == 3 and len(runs["over"]["spark"]) > 0
+    rows = [line.split(",") for line in (w.run_dir("over") / "metrics/progress.csv").read_text().splitlines()]
+    column = rows[0].index("rollout/team_return/agent")
+    values = [float(row[column]) for row in rows[1:] if row[column]]
+    assert runs["live"]["agents"] == 3 and runs["over"]["spark"] == [float(f"{v:.5g}") for v in values], runs["over"]
     c.result("watch", run="over")
     view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
     says = harness.json_lines(w.brood("status", "over", "--json")[0])[0]
@@ -413,31 +429,71 @@ def test_many_runs_are_read_at_once(w):
             (w.run_dir(f"r{i}") / "journal").touch()
 
 
-def test_curves_logs_and_configuration(w):
+def test_a_file_is_read_by_ranges(w):
+    """As a page goes on reading it; only with the token."""
+    w.brood("run", w.small(), "--name", "over", "-q")
+    csv = w.run_dir("over") / "metrics" / "progress.csv"
+    s = Server(w)
+    c = s.client()
+    c.list()
+    text = csv.read_text()
+    n = len(text)
+    assert s.file("over") == (206, f"0-{n - 1}/{n}", text)
+    for wants, (begin, end) in {"bytes=5-": (5, n), "bytes=5-9": (5, 10), "bytes=0-0": (0, 1), "bytes=-7": (n - 7, n),
+                                f"bytes={n - 1}-": (n - 1, n), f"bytes=3-{10 * n}": (3, n), f"bytes=-{10 * n}": (0, n),
+                                "bytes=2-" + "9" * 18: (2, n)}.items():
+        assert s.file("over", wants=wants) == (206, f"{begin}-{end - 1}/{n}", text[begin:end]), wants
+    with open(csv, "a") as f:   # only what was appended
+        f.write("more\n")
+    assert s.file("over", wants=f"bytes={n}-") == (206, f"{n}-{n + 4}/{n + 5}", "more\n")
+    csv.write_text(text[:n // 2])   # cut, as by a resume from an earlier checkpoint
+    for begin in (n // 2, n, 10 ** 15):
+        assert s.file("over", wants=f"bytes={begin}-")[:2] == (416, f"*/{n // 2}"), begin
+    for wants in (None, "", "bytes", "bytes=", "bytes=-", "bytes=-0", "bytes=x-", "bytes=5-3", "bytes=0-1,3-4", "lines=0-",
+                  "bytes=+1-", "bytes= 1-", "bytes=1-2x", "bytes=" + "9" * 30 + "-"):
+        status, place, says = s.file("over", wants=wants)
+        assert status == 400 and place is None and "Range: bytes=0-" in says, (wants, status)
+    csv.write_text("")   # no range fits: there is nothing yet
+    assert s.file("over") == (200, None, "")
+    csv.unlink()
+    assert s.file("over") == (200, None, "")
+    assert s.file("over", "journal")[2] == (w.run_dir("over") / "journal").read_text()
+    other = s.token[:-1] + ("1" if s.token[-1] == "0" else "0")
+    for token in (other, s.token + "0", "x"):
+        assert s.file("over", "journal", token=token)[0] == 401, token
+    assert s.get("/file?run=over&name=journal", more=["Range: bytes=0-"])[0] == 401
+    assert s.get(f"/file?run=over&name=journal&token={s.token}", more=["Range: bytes=0-"])[0] == 401
+    bearer = f"Authorization: Bearer {s.token}"
+    assert s.get("/file?run=over&name=journal", host="evil.example", more=[bearer])[0] == 403
+    assert s.get("/file?run=over&name=journal", more=[bearer, "Origin: http://evil.example"])[0] == 403
+    assert s.get("/file?run=over", more=[bearer])[0] == 404 and s.get("/file", more=[bearer])[0] == 404
+
+
+def test_a_part_has_a_bound(w):
+    """Whatever the file's size: this one has no blocks."""
+    w.brood("run", w.small(steps=200), "--name", "over", "-q")
+    s = Server(w)
+    s.client().list()
+    size, most = 400 << 20, 512 << 10
+    with open(w.run_dir("over") / "logs" / "agent_0.log", "wb") as f:
+        f.truncate(size)
+        f.seek(size - 5)
+        f.write(b"last\n")
+    status, place, body = s.file("over", "agent_0")
+    assert (status, place, len(body)) == (206, f"0-{most - 1}/{size}", most)
+    assert s.file("over", "agent_0", wants="bytes=-5") == (206, f"{size - 5}-{size - 1}/{size}", "last\n")
+    assert s.file("over", "agent_0", wants=f"bytes={size - 5}-")[2] == "last\n"
+    for _ in range(20):   # who goes away takes what was read along
+        raw(s, f"GET /file?run=over&name=agent_0 HTTP/1.1\r\n{{host}}Range: bytes=0-\r\n"
+            f"Authorization: Bearer {s.token}\r\n\r\n").close()
+    assert s.file("over", "agent_0", wants="bytes=-5")[2] == "last\n"
+
+
+def test_configuration_and_checkpoints(w):
     w.brood("run", w.small(), "--name", "over", "-q")
     run = w.run_dir("over")
     c = Server(w).client()
     c.list()
-    first = c.result("curves", ("column", "episodes"), ("column", "nothing"), run="over")
-    rows = [line.split(",") for line in (run / "metrics/progress.csv").read_text().splitlines()]
-    assert c.result("columns", run="over") == rows[0]
-    at = rows[0].index("episodes")
-    assert first["steps"] == [int(r[0]) for r in rows[1:]]
-    assert first["columns"] == [[int(r[at]) for r in rows[1:]], [None] * len(rows[1:])]
-    again = c.result("curves", ("column", "episodes"), run="over", **{"from": first["next"]})
-    assert again["steps"] == [] and not again["restart"]
-    with open(run / "metrics/progress.csv", "a") as f:   # half of a row is none
-        f.write(",".join(["5000", *rows[-1][1:]]) + "\n6000")
-    again = c.result("curves", ("column", "episodes"), run="over", **{"from": first["next"]})
-    assert again["steps"] == [5000] and again["columns"] == [[int(rows[-1][at])]]
-    for place in ("1:1", "x", "9" * 30 + ":5", "-1:-1"):
-        assert c.result("curves", run="over", **{"from": place})["restart"], place
-    tail = c.result("tail", run="over", log="journal")
-    assert tail["text"] == (run / "journal").read_text()
-    with open(run / "journal", "a") as f:
-        f.write("a line\nhalf")
-    more = c.result("tail", run="over", log="journal", **{"from": tail["next"]})
-    assert more["text"] == "a line\n"
     config = {k: (v, live) for k, v, live in c.result("config", run="over")}
     assert config["env.copies"] == ("4", False) and config["defaults.discount"][1]
     assert config["defaults.actor.hidden"] == ("[16, 16]", False), config
@@ -562,7 +618,8 @@ def test_a_link_that_takes_the_place_of_a_run_is_not_followed(w):
     private = w.path / "private"
     private.mkdir()
     w.run_dir("mine").rename(private / "mine")
-    c = Server(w).client()
+    s = Server(w)
+    c = s.client()
     c.list()
     c.result("list", on="false")
     c.result("watch", run="theirs")
@@ -570,10 +627,12 @@ def test_a_link_that_takes_the_place_of_a_run_is_not_followed(w):
     shutil.rmtree(w.run_dir("theirs"))
     w.run_dir("theirs").symlink_to(private / "mine")
     os.lchown(w.run_dir("theirs"), damaged_runs.OTHER, damaged_runs.OTHER)
-    for method, more in (("config", {}), ("logs", {}), ("checkpoints", {}), ("columns", {}),
-                         ("tail", {"log": "journal"}), ("stop", {})):
-        why = c.error(method, run="theirs", **more)
+    for method in ("config", "logs", "checkpoints", "stop"):
+        why = c.error(method, run="theirs")
         assert "is a link that user" in why, (method, why)
+    for name in ("metrics/progress.csv", "journal"):
+        status, _, why = s.file("theirs", name)
+        assert status == 503 and "is a link that user" in why, (name, why)
     c.until("what the page says of it",
             lambda m: m.get("push") == "run" and m["status"]["state"] == "unreadable")
 
@@ -614,23 +673,6 @@ def test_a_study_is_read_once_for_all_who_ask(w):
         else:
             assert "wait for the study already" in m["error"]["message"], m
     assert trials >= 2, trials
-
-
-def test_an_answer_has_a_bound(w):
-    w.brood("run", w.small(steps=2000), "--name", "over", "-q")
-    csv = w.run_dir("over") / "metrics" / "progress.csv"
-    rows = csv.read_text().splitlines()
-    csv.write_text("\n".join([rows[0], *(rows[1:2] * 3000)]) + "\n")
-    c = Server(w).client()
-    c.list()
-    columns = [("column", f"x{i}") for i in range(238)] + [("column", "episodes")]
-    got, answer = 0, {"next": "", "more": True}
-    while answer["more"]:
-        answer = c.result("curves", *columns, run="over", **{"from": answer["next"]})
-        assert 0 < len(answer["steps"]) * 240 <= 200000 and len(answer["columns"]) == 239
-        got += len(answer["steps"])
-    assert got == 3000, got
-    assert "more than 240" in c.error("curves", *columns, ("column", "a"), ("column", "b"), run="over")
 
 
 def test_a_run_is_steered_as_from_the_command_line(w):
@@ -755,9 +797,8 @@ def refused_at_last(s):
 
 def test_a_reader_that_does_not_read_takes_no_memory(w):
     w.brood("run", w.small(steps=2000), "--name", "over", "-q")
-    csv = w.run_dir("over") / "metrics" / "progress.csv"
-    rows = csv.read_text().splitlines()
-    csv.write_text("\n".join([rows[0], *(rows[1:] * 300)]) + "\n")
+    with open(w.run_dir("over") / "logs" / "agent_0.log", "wb") as f:
+        f.truncate(400 << 20)
     s = Server(w)
     other = s.client()
     other.list()
@@ -765,19 +806,21 @@ def test_a_reader_that_does_not_read_takes_no_memory(w):
     def rss_kib():
         status = open(f"/proc/{s.process.pid}/status").read()
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
-    columns = [("column", name) for name in rows[0].split(",")[1:30]]
-    other.result("curves", *columns, run="over")
+    other.result("record", run="over")
     before = rss_kib()
     c = s.client()
     c.socket.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     c.socket.sock.settimeout(0.5)
     with contextlib.suppress(TimeoutError):   # once nothing more is taken from it
         for _ in range(20000):
-            c.send("curves", *columns, run="over")
+            c.send("record", run="over")
+    parts = [raw(s, "GET /file?run=over&name=agent_0 HTTP/1.1\r\n{host}Range: bytes=0-\r\n"
+                 f"Authorization: Bearer {s.token}\r\n\r\n") for _ in range(60)]
     for _ in range(5):   # others are served
         other.result("config", run="over")
+    assert s.file("over", "agent_0")[0] == 206
     grown = rss_kib() - before
-    print(f"# {grown} KiB more")
+    print(f"# {grown} KiB more, {len(parts)} parts unread")
     assert harness.SANITIZED or grown < 64 << 10, grown
 
 
@@ -807,10 +850,10 @@ def ask_about_all(w, names):
         "there is no run" not in c.ask("logs", run=name).get("error", {}).get("message", "") for name in names))
     waits, longest = {}, 0
     for name in names:
-        for method, params in (("watch", {}), ("columns", {}), ("curves", {"column": "episodes"}), ("config", {}),
-                               ("checkpoints", {}), ("logs", {}), ("tail", {"log": "journal"}),
-                               ("tail", {"log": "agent_0"})):
-            waits[c.send(method, run=name, **params)] = f"{method} {name}"
+        for method in ("watch", "config", "checkpoints", "logs"):
+            waits[c.send(method, run=name)] = f"{method} {name}"
+    parts = concurrent.futures.ThreadPoolExecutor()
+    files = [parts.submit(s.file, name, file) for name in names for file in ("metrics/progress.csv", "journal", "agent_0")]
     watch, patience = harness.Stopwatch(), harness.allowed_s(1)
     while waits:
         if c.socket.buffer or select.select([c.socket.sock], [], [], 0.01)[0]:
@@ -819,6 +862,7 @@ def ask_about_all(w, names):
         assert len(mine.result("logs", run="mine")) > 1
         longest = max(longest, watch.seconds() - before)
         assert watch.seconds() < 60 * patience, waits
+    assert {one.result()[0] for one in files} <= {200, 206, 404, 503}
     print(f"# all after {watch.seconds():.1f} s, those of another run within {longest:.2f} s")
     assert longest < patience, longest
     runs = mine.list()

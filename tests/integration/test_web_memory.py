@@ -44,8 +44,8 @@ def test_what_needs_no_run(w):
             getattr(web, f"test_{name}")(w)
 
 
-for name in ("what_is_no_request_is_refused", "curves_logs_and_configuration", "an_answer_has_a_bound",
-             "read_only"):
+for name in ("what_is_no_request_is_refused", "a_file_is_read_by_ranges", "a_part_has_a_bound",
+             "configuration_and_checkpoints", "read_only"):
     globals()[f"test_{name}"] = under_valgrind(getattr(web, f"test_{name}"))
 
 

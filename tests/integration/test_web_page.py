@@ -383,7 +383,7 @@ def test_it_comes_back_with_the_server_and_keeps_its_place(w):
 
 
 def test_charts_are_chosen_and_have_all_rows(w):
-    """Also those that one answer has no room for, and a chart that joins later."""
+    """Also those that one part of the file has no room for, and a chart that joins later."""
     run, n = finished(w, "over"), 1500
     csv = run / "metrics" / "progress.csv"
     head, *rows = csv.read_text().splitlines()
@@ -441,8 +441,67 @@ def test_charts_of_columns_that_come_later(w):
         assert "Critic loss 2" in names, names
 
 
+def test_a_long_file_is_thinned_and_a_cut_one_read_anew(w):
+    """Peaks stay, and the newest row; as after a resume from an earlier checkpoint, also if it has
+    grown beyond its old length before the page looks."""
+    csv = finished(w, "over") / "metrics" / "progress.csv"
+    head, *rows = csv.read_text().splitlines()
+    names, row = head.split(","), rows[-1].split(",")
+    at = names.index("rollout/team_return/agent")
+
+    def write(n, value):
+        csv.write_text("\n".join([head, *(",".join([str(i), *row[1:at], value(i), *row[at + 1:]]) for i in range(n))]) + "\n")
+    write(30000, lambda i: "77" if i == 12345 else "-55" if i == 29999 else "0")
+    chart = "document.querySelector('[data-chart=\"rollout/team_return\"]')"
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=over]')")
+        page.go(base + "#/run/over")
+        page.wait(f"{chart}?.querySelector('.key b').innerText == '-55'", "the newest value")
+        points = int(page.eval(f"{chart}.dataset.points"))
+        assert 600 < points <= 2400, points
+        plot = page.eval(f"{chart}.querySelector('.plot').chart.plot.data.map(d => Math.max(...d))")
+        assert plot == [29999, 77], plot
+        write(40, lambda i: str(i))
+        page.wait(f"{chart}.dataset.points == 40", "the rows of the shorter file")
+        write(30, lambda i: "5")
+        with csv.open("a") as f:
+            f.write("".join(",".join([str(i), *row[1:at], "6", *row[at + 1:]]) + "\n" for i in range(30, 90)))
+        page.wait(f"{chart}.dataset.points == 90", "the rows of the other file")
+        assert page.eval(f"{chart}.querySelector('.plot').chart.plot.data[1].slice(0, 30).every(v => v === 5)")
+        page.errors.clear()   # that a range is not there any more
+
+
+def test_points_can_be_seen(w):
+    """Of a run with one row beside a long one, and that under the cursor."""
+    for name, n in (("long", 3000), ("one", 1), ("two", 2)):
+        csv = finished(w, name) / "metrics" / "progress.csv"
+        head, *rows = csv.read_text().splitlines()
+        csv.write_text("\n".join([head, *(f"{7 + i},{rows[-1].partition(',')[2]}" for i in range(n))]) + "\n")
+    chart = "document.querySelector('[data-chart=\"rollout/team_return\"]')"
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=long]')")
+        for place, lines in (("#/compare/long,one,two", 3), ("#/run/one", 1), ("#/run/two", 1)):
+            page.go(base + place)
+            page.wait(f"{chart}?.querySelectorAll('.key').length == {lines} && {chart}.querySelector('canvas')", place)
+            page.wait(f"[...{chart}.querySelectorAll('.key b')].every(b => b.innerText)", "their values")
+            shown = page.eval(f"{chart}.querySelector('.plot').chart.plot.series.slice(1).map((s, i) => "
+                              f"s.points.show({chart}.querySelector('.plot').chart.plot, i + 1))")
+            assert shown == ([False, True, True] if lines == 3 else [True]), (place, shown)
+            x, y, width, height = page.eval(
+                f"(() => {{ {chart}.scrollIntoView({{block: 'center'}}); const r = {chart}.querySelector('.u-over').getBoundingClientRect(); "
+                "return [r.x, r.y, r.width, r.height] })()")
+            page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + width / 2, y=y + height / 2)
+            page.wait(f"{chart}.querySelector('figcaption .muted').innerText.startsWith('step')")
+            dots = page.eval(f"[...{chart}.querySelectorAll('.u-cursor-pt:not(.u-off)')].map(d => getComputedStyle(d).backgroundColor)")
+            keys = page.eval(f"[...{chart}.querySelectorAll('.key i')].map(i => getComputedStyle(i).backgroundColor)")
+            assert dots == keys, (place, dots, keys)
+            v.shot("points-" + re.sub(r"\W+", "-", place).strip("-"))
+
+
 def test_what_is_gone_is_said_and_the_rest_is_shown(w):
-    """A run that is deleted, one of several; more columns than are drawn; a row that vanishes."""
+    """A run that is deleted, one of several; many columns in one chart; a row that vanishes."""
     for name in ("a", "b", "c"):
         finished(w, name)
     csv = w.run_dir("b") / "metrics" / "progress.csv"
@@ -458,16 +517,17 @@ def test_what_is_gone_is_said_and_the_rest_is_shown(w):
         assert page.eval("document.activeElement.innerText") == "b"
         page.go(base + "#/compare/a,c,b")
         page.wait_text(".answer.bad", "there is no run 'c'")
+        page.errors.clear()   # that its file is not found
         page.wait("document.querySelector('[data-chart=\"rollout/team_return\"]')?.dataset.points > 5")
         page.go(base + "#/run/b")
-        page.wait_text("[data-chart='rollout/return'] figcaption", "first 240 of 248")
-        page.wait_text("[data-chart='rollout/return'] .legend", "mean and range of 240")
+        page.wait_text("[data-chart='rollout/return'] .legend", "mean and range of 248")
         for tab in ("2", "3", "1"):   # a view each, of a run that does not change
             page.key(tab)
             page.wait("document.querySelector('.head .state').innerText == 'done'")
         shutil.rmtree(w.run_dir("b"))
         page.wait_text(".head .state", "deleted")
         page.wait_text(".why", "Its directory is gone")
+        page.errors.clear()   # its file may have been asked for while it vanished
         page.go(base + "#/run/%")
         page.wait_text(".empty", "there is no run '%'")
 
