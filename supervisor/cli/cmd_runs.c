@@ -58,13 +58,15 @@ static void add_head(struct table *t)
         put(r, i, names[i]);
 }
 
-/* Shows when a run began. began: "2026-01-31T12:00:00.123Z", or "". In this year the
+/* Shows when a run began. began: "2026-01-31T12:00:00.123Z", or NULL. In this year the
  * text is "01-31 12:00", otherwise "2025-01-31". */
 static void put_began(struct row *r, const char *began)
 {
     char now[LOG_TIME_BYTES];
 
     (void)log_time(now);
+    if (began == NULL)
+        return;
     if (strlen(began) > 16 && strncmp(began, now, 4) == 0)
         (void)snprintf(r->cell[BEGAN], sizeof(r->cell[BEGAN]), "%.5s %.5s", began + 5,
                        began + 11);
@@ -87,8 +89,7 @@ static void put_tags(struct row *r, const struct run_tags *tags)
     }
 }
 
-static void add_run(struct table *t, const struct run_facts *facts, uint64_t disk_bytes,
-                    const char *began)
+static void add_run(struct table *t, const struct run_facts *facts, uint64_t disk_bytes)
 {
     const struct run_status *s = &facts->status;
     struct row *r = add_row(t);
@@ -107,7 +108,7 @@ static void add_run(struct table *t, const struct run_facts *facts, uint64_t dis
         (void)snprintf(r->cell[RETURN], sizeof(r->cell[RETURN]), "%.2f",
                        s->team_return_mean);
     put(r, DISK, size_text(disk_bytes, disk));
-    put_began(r, began);
+    put_began(r, s->began);
     put_tags(r, &facts->tags);
 }
 
@@ -139,9 +140,10 @@ static void print_table(const struct table *t)
 
 /* Prints the keys of `status --json`, and those that only this list has. */
 static void print_json(const struct run_facts *facts, const char *path,
-                       uint64_t disk_bytes, const char *began)
+                       uint64_t disk_bytes)
 {
     static const char *const keys[] = {"run",
+                                       "began",
                                        "state",
                                        "exit_code",
                                        "pid",
@@ -156,7 +158,6 @@ static void print_json(const struct run_facts *facts, const char *path,
     json_object(&j);
     run_status_json_some(&j, &facts->status, keys, sizeof(keys) / sizeof(keys[0]));
     json_put_u64(&j, "disk_bytes", disk_bytes);
-    json_put_str(&j, "began", *began != '\0' ? began : NULL);
     json_put_str(&j, "path", path);
     run_tags_json(&facts->tags, &j);
     json_print(&j, stdout);
@@ -279,20 +280,18 @@ static int take_run(const struct cli *cli, const char *path, const struct where 
 {
     struct run_facts facts;
     struct err err = {0};
-    char began[32];
 
     if (beneath_hold(path, &err) < 0) /* or it has gone, or is a link now */
         return err_is_failure(err.code) ? cli_fail(cli, CLI_FAILED, &err) : CLI_DONE;
     patience_enter(path);
-    run_record_began(path, began);
     get_facts(&facts, path, waited_ms);
     if (matches(where, &facts, path)) {
         const uint64_t disk_bytes = tree_disk_bytes(path);
 
         if (cli->json)
-            print_json(&facts, path, disk_bytes, began);
+            print_json(&facts, path, disk_bytes);
         else
-            add_run(t, &facts, disk_bytes, began);
+            add_run(t, &facts, disk_bytes);
     }
     run_facts_done(&facts);
     patience_leave();

@@ -1,7 +1,7 @@
 #include "supervisor/cli/report.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/run/run_record.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -64,21 +64,13 @@ static int take_series(struct series *s, const struct progress *p, const char *p
                : err_set(err, ERR_NOT_FOUND, "%s has no value of %s yet", path, metric);
 }
 
-static int take_event(void *ctx, uint64_t line, const struct run_event *e)
-{
-    process_counts_take(ctx, e);
-    return 0;
-}
-
 static void read_counts(struct series *s, const char *path)
 {
-    struct process_counts counts = {0};
-    char *file = xasprintf("%s/journal", path);
+    struct run_record r;
 
-    (void)journal_each_event(file, take_event, &counts, NULL);
-    s->count = process_counts_all(&counts);
-    process_counts_done(&counts);
-    free(file);
+    run_record_read(&r, path);
+    s->count = run_status_counts(&r.status);
+    run_record_done(&r);
 }
 
 static int read_series(struct series *s, const char *path, char **metric, struct err *err)

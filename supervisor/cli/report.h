@@ -12,7 +12,7 @@
 #define SUPERVISOR_CLI_REPORT_H
 
 #include "common/err/err.h"
-#include "supervisor/events/process_counts.h"
+#include "supervisor/events/run_status.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/metrics/seed_stats.h"

@@ -160,11 +160,10 @@ static void put_summary(const struct html_runs *all, const struct html_run *r,
                         struct json *j)
 {
     const struct run_view view = view_of(r);
-    char began[32];
+    const char *began = view.status->began;
 
-    run_record_began(r->path, began);
     json_object(j);
-    run_summary_put(&view, NULL, began, r->progress, j);
+    run_summary_put(&view, NULL, began != NULL ? began : "", r->progress, j);
     json_close(j);
 }
 

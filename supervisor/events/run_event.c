@@ -1,7 +1,7 @@
 #include "supervisor/events/run_event.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/proc/signals.h"
+#include "supervisor/events/run_model.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -108,56 +108,75 @@ enum {
     H = RUN_EVENT_HAPPENS_TO_RUN,
 };
 
+/* All that is particular to a kind. */
 static const struct kind {
     const char *name;
     unsigned readers;
     const struct member *fields;
     size_t n_fields;
+    run_fold *fold;    /* NULL: it changes nothing in the model */
+    const char *state; /* of the run, process or node afterwards */
 } kinds[RUN_EVENT_COUNT] = {
     /* Not printed: `run --json` writes its first and last object itself
      * (cli/train.c). */
-    [RUN_EVENT_START] = {"start", J, FIELDS(begin_fields)},
-    [RUN_EVENT_RESUME] = {"resume", J, FIELDS(begin_fields)},
+    [RUN_EVENT_START] = {"start", J | U, FIELDS(begin_fields), run_fold_begin,
+                         "starting"},
+    [RUN_EVENT_RESUME] = {"resume", J | U, FIELDS(begin_fields), run_fold_begin,
+                          "starting"},
     [RUN_EVENT_FORK] = {"fork", J | U, FIELDS(name_fields)},
     [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
-    [RUN_EVENT_DONE] = {"done", J, NULL, 0},
-    [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0},
-    [RUN_EVENT_FAILED] = {"failed", J | H, FIELDS(error_fields)},
-    [RUN_EVENT_END] = {"end", C, FIELDS(end_fields)},
-    [RUN_EVENT_SUPERVISOR_EXIT] = {"supervisor-exit", J | H, FIELDS(end_fields)},
-    [RUN_EVENT_STALLS] = {"supervisor-stalls", J | H, FIELDS(stall_fields)},
-    [RUN_EVENT_GOES_ON] = {"supervisor-goes-on", J | H, FIELDS(stall_fields)},
-    [RUN_EVENT_INEXACT] = {"inexact", J | P | H, FIELDS(why_fields)},
+    [RUN_EVENT_DONE] = {"done", J, NULL, 0, run_fold_run, "stopping"},
+    [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0, run_fold_run, "stopping"},
+    [RUN_EVENT_FAILED] = {"failed", J | H, FIELDS(error_fields), run_fold_failed,
+                          "stopping"},
+    [RUN_EVENT_END] = {"end", C | U, FIELDS(end_fields), run_fold_end},
+    [RUN_EVENT_SUPERVISOR_EXIT] = {"supervisor-exit", J | H, FIELDS(end_fields),
+                                   run_fold_supervisor_exit},
+    [RUN_EVENT_STALLS] = {"supervisor-stalls", J | H, FIELDS(stall_fields),
+                          run_fold_stalls},
+    [RUN_EVENT_GOES_ON] = {"supervisor-goes-on", J | H, FIELDS(stall_fields),
+                           run_fold_goes_on},
+    [RUN_EVENT_INEXACT] = {"inexact", J | P | H, FIELDS(why_fields), run_fold_inexact},
     [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
-    [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields)},
+    [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields),
+                                run_fold_not_portable},
     [RUN_EVENT_OPENED] = {"opened", J | P, FIELDS(why_fields)},
-    [RUN_EVENT_SPAWN] = {"spawn", J | P, FIELDS(life_fields)},
-    [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields)},
-    [RUN_EVENT_READY] = {"ready", J | P, FIELDS(life_fields)},
-    [RUN_EVENT_EXIT] = {"exit", J | P | H, FIELDS(exit_fields)},
-    [RUN_EVENT_SLOW] = {"slow-answer", J | P, FIELDS(slow_fields)},
-    [RUN_EVENT_RESPAWN] = {"respawn", J | P | H, FIELDS(life_fields)},
-    [RUN_EVENT_WAIT] = {"wait", J | P | H, FIELDS(wait_fields)},
-    [RUN_EVENT_GIVE_UP] = {"give-up", C | P | H, FIELDS(mode_fields)},
-    [RUN_EVENT_REINSTATE] = {"take-back", C | P | H, FIELDS(mode_fields)},
-    [RUN_EVENT_MODE] = {"turned", J | P | H, FIELDS(mode_fields)},
-    [RUN_EVENT_SKIP] = {"skip-episode", C | P | H, FIELDS(skip_fields)},
-    [RUN_EVENT_NODE_START] = {"node-start", J | P, FIELDS(node_pid_fields)},
-    [RUN_EVENT_NODE_RESTART] = {"node-restart", J | P | H, FIELDS(node_pid_fields)},
-    [RUN_EVENT_NODE_CONNECT] = {"node-connect", J | P, FIELDS(node_pid_fields)},
-    [RUN_EVENT_NODE_UP] = {"node-up", J | P, FIELDS(node_fields)},
-    [RUN_EVENT_NODE_LOST] = {"node-lost", J | P | H, FIELDS(node_why_fields)},
+    [RUN_EVENT_SPAWN] = {"spawn", J | P, FIELDS(life_fields), run_fold_spawn, "starting"},
+    [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields), run_fold_process},
+    [RUN_EVENT_READY] = {"ready", J | P, FIELDS(life_fields), run_fold_ready, "idle"},
+    [RUN_EVENT_EXIT] = {"exit", J | P | H, FIELDS(exit_fields), run_fold_exit, "gone"},
+    [RUN_EVENT_SLOW] = {"slow-answer", J | P, FIELDS(slow_fields), run_fold_slow},
+    [RUN_EVENT_RESPAWN] = {"respawn", J | P | H, FIELDS(life_fields), run_fold_spawn,
+                           "starting"},
+    [RUN_EVENT_WAIT] = {"wait", J | P | H, FIELDS(wait_fields), run_fold_process,
+                        "waiting"},
+    [RUN_EVENT_GIVE_UP] = {"give-up", C | P | H, FIELDS(mode_fields), run_fold_mode},
+    [RUN_EVENT_REINSTATE] = {"take-back", C | P | H, FIELDS(mode_fields),
+                             run_fold_process},
+    [RUN_EVENT_MODE] = {"turned", J | P | H, FIELDS(mode_fields), run_fold_mode},
+    [RUN_EVENT_SKIP] = {"skip-episode", C | P | H, FIELDS(skip_fields), run_fold_skip},
+    [RUN_EVENT_NODE_START] = {"node-start", J | P, FIELDS(node_pid_fields), run_fold_node,
+                              "starting"},
+    [RUN_EVENT_NODE_RESTART] = {"node-restart", J | P | H, FIELDS(node_pid_fields),
+                                run_fold_node, "starting"},
+    [RUN_EVENT_NODE_CONNECT] = {"node-connect", J | P, FIELDS(node_pid_fields),
+                                run_fold_node, "filling"},
+    [RUN_EVENT_NODE_UP] = {"node-up", J | P, FIELDS(node_fields), run_fold_node, "up"},
+    [RUN_EVENT_NODE_LOST] = {"node-lost", J | P | H, FIELDS(node_why_fields),
+                             run_fold_node_lost, "ending"},
     [RUN_EVENT_NODE_FENCE] = {"node-fence", J | P, FIELDS(node_fields)},
-    [RUN_EVENT_NODE_WAIT] = {"node-wait", J | P, FIELDS(node_wait_fields)},
-    [RUN_EVENT_NODE_GIVE_UP] = {"node-give-up", J | P | H, FIELDS(node_why_fields)},
+    [RUN_EVENT_NODE_WAIT] = {"node-wait", J | P, FIELDS(node_wait_fields), run_fold_node,
+                             "waiting"},
+    [RUN_EVENT_NODE_GIVE_UP] = {"node-give-up", J | P | H, FIELDS(node_why_fields),
+                                run_fold_node, "gone"},
     [RUN_EVENT_SET] = {"set", C | P | U, FIELDS(change_fields)},
     [RUN_EVENT_WAITS] = {"waits", C | P | U, FIELDS(change_fields)},
     [RUN_EVENT_CANCEL] = {"cancel", C | P | U, FIELDS(change_fields)},
     [RUN_EVENT_CHANGED] = {"changed", J | P | U, FIELDS(change_fields)},
     [RUN_EVENT_REFUSED] = {"refused", J | P | U, FIELDS(error_fields)},
-    [RUN_EVENT_PAUSE] = {"pause", J | P | U, NULL, 0},
-    [RUN_EVENT_CONTINUE] = {"continue", J | P | U, NULL, 0},
-    [RUN_EVENT_STOP] = {"stop", J | P | U, NULL, 0},
+    [RUN_EVENT_PAUSE] = {"pause", J | P | U, NULL, 0, run_fold_run, "paused"},
+    [RUN_EVENT_CONTINUE] = {"continue", J | P | U, NULL, 0, run_fold_run, "running"},
+    [RUN_EVENT_STOP] = {"stop", J | P | U, NULL, 0, run_fold_run, "stopping"},
     [RUN_EVENT_SIGNAL] = {"signal", J | P | U, FIELDS(name_fields)},
     [RUN_EVENT_CHECKPOINT] = {"checkpoint", J | P, NULL, 0},
     [RUN_EVENT_CHECKPOINT_FAILED] = {"checkpoint-failed", J | P | H,
@@ -197,19 +216,12 @@ void run_event_node_init(struct run_event_node *n, const char *node, const char 
                                  .delay_ms = MEMBER_NO_U64};
 }
 
-const char *run_event_exit_text(const struct run_event_process *p,
-                                char ret[RUN_EVENT_EXIT_BYTES])
+int run_event_fold(struct run_model *m, const struct run_event *e)
 {
-    char name[SIGNAL_NAME_BYTES];
+    const struct kind *kind = e->kind != RUN_EVENT_COUNT ? &kinds[e->kind] : NULL;
+    const int ret = kind != NULL && (kind->fold == NULL || kind->fold(m, e, kind->state));
 
-    if (p->limit != NULL)
-        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "%s", p->limit);
-    else if (p->signal != 0)
-        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "%s", signal_name(p->signal, name));
-    else if (p->code >= 0)
-        (void)snprintf(ret, RUN_EVENT_EXIT_BYTES, "code %d", p->code);
-    else
-        return NULL;
+    run_model_note(m, e);
     return ret;
 }
 

@@ -2,7 +2,8 @@
  * to all readers: journal, live view, `run --json`, control socket.
  *
  * New kind  add a value to the enum, its fields to the union if no member has them, and a
- *           row to the table in run_event.c, which lists its readers and encodes it.
+ *           row to the table in run_event.c, which has its members, its readers, and how it
+ *           changes what is known of the run.
  * Names     "give-up" in the journal; "give_up" in JSON and msgpack.
  * Lifetime  an event is borrowed for the call, and so is all it points to.
  */
@@ -162,12 +163,6 @@ void run_event_process_init(struct run_event_process *p, const char *agent,
 
 void run_event_node_init(struct run_event_node *n, const char *node, const char *host);
 
-/* How the process ended: "SIGKILL", "code 3", or the key of the limit that it was killed
- * for. NULL: unknown. */
-#define RUN_EVENT_EXIT_BYTES 64
-const char *run_event_exit_text(const struct run_event_process *p,
-                                char ret[RUN_EVENT_EXIT_BYTES]);
-
 /* The readers of a kind. */
 enum run_event_reader {
     RUN_EVENT_IN_JOURNAL = 1,
@@ -179,6 +174,11 @@ enum run_event_reader {
     RUN_EVENT_HAPPENS_TO_RUN = 16,
 };
 unsigned run_event_readers(enum run_event_kind kind); /* bits of run_event_reader */
+
+struct run_model;
+/* Folds the event into the model (run_model.h), whose kind may be RUN_EVENT_COUNT. Returns 0 if
+ * it is left out of a run's record: nothing is new with it. */
+int run_event_fold(struct run_model *m, const struct run_event *e);
 
 /* The event's line in the journal, without the newline; free(). NULL: the journal does
  * not record this kind. */

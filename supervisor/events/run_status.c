@@ -2,7 +2,9 @@
 
 #include "common/err/check.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define OF(kind, member)         MEMBER(struct run_status, kind, member)
@@ -46,7 +48,9 @@ static const struct member pending_fields[] = {
 
 static const struct member fields[] = {
     OF(TEXT, run),
+    OF(TEXT, began),
     OF(TEXT, state),
+    OF(TEXT, failure),
     OF(TEXT, stalled_since),
     OF(TEXT, stalled_why),
     OF(CODE, exit_code),
@@ -209,4 +213,50 @@ int run_status_is_spread(const struct run_status *s)
 
     return is_elsewhere(s->agents, s->n_agents, &host) ||
            is_elsewhere(s->environments, s->n_environments, &host);
+}
+
+/* ---- counts ---- */
+
+void process_count_add(struct process_count *to, const struct process_count *c)
+{
+    to->restarts += c->restarts;
+    to->hangs += c->hangs;
+    to->slow += c->slow;
+    to->skipped += c->skipped;
+    to->lost_s += c->lost_s;
+}
+
+struct process_count run_status_counts(const struct run_status *s)
+{
+    struct process_count all = {0};
+
+    for (size_t i = 0; i < s->n_agents; i++)
+        process_count_add(&all, &s->agents[i].count);
+    for (size_t i = 0; i < s->n_environments; i++)
+        process_count_add(&all, &s->environments[i].count);
+    return all;
+}
+
+const char *process_count_text(const struct process_count *c,
+                               char ret[PROCESS_COUNT_TEXT_BYTES])
+{
+    const struct {
+        uint64_t n;
+        const char *one, *many;
+    } parts[] = {{c->restarts, "restart", "restarts"},
+                 {c->hangs, "hang", "hangs"},
+                 {c->slow, "slow answer", "slow answers"},
+                 {c->skipped, "skipped episode", "skipped episodes"}};
+    size_t len = 0;
+
+    *ret = '\0';
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (parts[i].n > 0)
+            len += (size_t)snprintf(ret + len, PROCESS_COUNT_TEXT_BYTES - len,
+                                    "%s%" PRIu64 " %s", len > 0 ? ", " : "", parts[i].n,
+                                    parts[i].n == 1 ? parts[i].one : parts[i].many);
+    if (len > 0)
+        (void)snprintf(ret + len, PROCESS_COUNT_TEXT_BYTES - len, ", %.1f s lost",
+                       c->lost_s);
+    return ret;
 }

@@ -1,14 +1,14 @@
 /* run_status.h - the status of a run, live or over, and its only encoding: the result of
  * `status` on the control socket, and what every command shows or prints as JSON.
  *
- * Map      run, state, stalled_since?, stalled_why?, exit_code?, pid, keeper_pid, round?,
- *          env_steps, episodes?, total_steps, total_episodes, steps_per_second, elapsed_seconds,
- *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, agents and
- *          environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
- *          last_exit?, host?, total_restarts, hangs, slow_answers, skipped_episodes,
- *          lost_seconds}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
- *          pending: [{key, value, at_step?, agent?}]. Keys with a question mark are nil if
- *          they are unknown.
+ * Map      run, began?, state, failure?, stalled_since?, stalled_why?, exit_code?, pid,
+ *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
+ *          steps_per_second, elapsed_seconds, checkpoint_step, team_return_mean?, exact,
+ *          numerics?, not_portable?, agents and environments: [{name, pid, state, given_up?,
+ *          restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
+ *          slow_answers, skipped_episodes, lost_seconds}], nodes: [{name, host?, state,
+ *          agents?, restarts, pid, why?}], pending: [{key, value, at_step?, agent?}]. Keys
+ *          with a question mark are nil if they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
  * Lifetime  plain data; the function that returns one defines how long its pointers live.
  */
@@ -16,7 +16,6 @@
 #define SUPERVISOR_EVENTS_RUN_STATUS_H
 
 #include "supervisor/events/members.h"
-#include "supervisor/events/process_counts.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +32,15 @@ enum run_exit {
 
 #define RUN_UNKNOWN MEMBER_NO_U64
 
+/* What has happened to a process over the whole run. */
+struct process_count {
+    uint64_t restarts; /* processes in the place of former ones */
+    uint64_t hangs;    /* ended for respond_within */
+    uint64_t slow;     /* slow answers */
+    uint64_t skipped;  /* of an environment: episodes that failed (env.on_failure) */
+    double lost_s;     /* run_model.h */
+};
+
 struct run_agent_status {
     const char *name;
     const char *state;    /* agent_state_name; "gone" when the run is over */
@@ -44,6 +52,8 @@ struct run_agent_status {
     const char *last_exit; /* "SIGKILL", "code 3", "memory_limit"; NULL: never exited */
     const char *host;      /* the machine that it runs on; NULL: not known */
     struct process_count count; /* over the whole run; `restarts` is of this supervisor */
+    double ended_unix; /* private to run_model.c: when the last process ended, if another
+                          one is awaited; else 0 */
 };
 
 struct run_node_status {
@@ -65,10 +75,12 @@ struct run_pending {
 
 struct run_status {
     const char *run;
+    const char *began; /* the time of its first event */
     /* Live: "starting", "running", "paused", "stopping", or "not answering": its
      * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
      * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
     const char *state;
+    const char *failure; /* why the newest supervisor gave up; NULL: it did not */
     /* Not answering: since when, as a time of the journal (NULL: not known), and what it waits
      * for (supervisor/proc/stall.h). Otherwise NULL. */
     const char *stalled_since, *stalled_why;
@@ -125,6 +137,15 @@ void run_status_copy(struct run_status *ret, const struct run_status *from,
 void run_status_json(struct json *j, const struct run_status *s);
 void run_status_json_some(struct json *j, const struct run_status *s,
                           const char *const *keys, size_t n);
+
+/* The sum over all processes. */
+struct process_count run_status_counts(const struct run_status *s);
+void process_count_add(struct process_count *to, const struct process_count *c);
+/* "28 restarts, 1 hang, 5 skipped episodes, 3.2 s lost"; "" if nothing has happened. Returns
+ * ret. */
+#define PROCESS_COUNT_TEXT_BYTES 160
+const char *process_count_text(const struct process_count *c,
+                               char ret[PROCESS_COUNT_TEXT_BYTES]);
 
 /* Whether the run's processes are on more than one machine. */
 int run_status_is_spread(const struct run_status *s);

@@ -3,11 +3,11 @@
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
+#include "supervisor/events/run_model.h"
 #include "supervisor/facts/defaults.h"
 #include "supervisor/run/journal_read.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +21,7 @@ struct events {
 };
 
 struct history {
-    char began[32]; /* "": not known */
-    char session[32], newest[32];
-    int is_over; /* the session's end was recorded, with its seconds */
-    double seconds;
-    size_t starts, deaths;
-    char *failure; /* why the newest supervisor gave up; NULL: it did not */
+    struct run_model model;
     struct events changes, ends;
 };
 
@@ -62,76 +57,16 @@ static void keep(struct events *list, const struct run_event *e)
     *at = event_text(&cut);
 }
 
-/* Whether the supervisor ended the process at the end of the run: by a request or, if it
- * was slow, by a signal. */
-static int was_asked_to_end(const struct run_event_process *p)
+static int take_event(void *ctx, uint64_t line, const struct run_event *e)
 {
-    return p->in != NULL && strcmp(p->in, "stopping") == 0 &&
-           ((p->signal == 0 && p->code == 0) || p->signal == SIGTERM ||
-            p->signal == SIGKILL);
-}
+    struct history *h = ctx;
+    const unsigned readers =
+        run_event_fold(&h->model, e) ? run_event_readers(e->kind) : 0;
 
-static void end_session(struct history *h)
-{
-    if (h->session[0] != '\0' && !h->is_over)
-        h->seconds += journal_seconds(h->session, h->newest);
-    h->is_over = 1;
-}
-
-static void begin_session(struct history *h, const struct run_event *e)
-{
-    end_session(h);
-    h->is_over = 0;
-    (void)snprintf(h->session, sizeof(h->session), "%s", e->time);
-    free(h->failure);
-    h->failure = NULL;
-    if (h->starts++ > 0)
-        keep(&h->changes, e);
-}
-
-static void take_end(struct history *h, const struct run_event *e)
-{
-    if (h->is_over) /* the keeper's line of a supervisor that was killed after its end */
-        return;
-    if (!isnan(e->end.seconds)) {
-        h->seconds += e->end.seconds;
-        h->is_over = 1;
-    }
-    if (e->end.state == NULL || strcmp(e->end.state, "done") != 0)
-        keep(&h->changes, e);
-}
-
-static void take_other(struct history *h, const struct run_event *e)
-{
-    const unsigned readers = run_event_readers(e->kind);
-
-    if (e->kind == RUN_EVENT_EXIT && was_asked_to_end(&e->process))
-        return;
-    h->deaths += e->kind == RUN_EVENT_EXIT || e->kind == RUN_EVENT_NODE_LOST ||
-                 e->kind == RUN_EVENT_SUPERVISOR_EXIT;
     if ((readers & RUN_EVENT_CHANGES_RUN) != 0)
         keep(&h->changes, e);
     if ((readers & RUN_EVENT_HAPPENS_TO_RUN) != 0)
         keep(&h->ends, e);
-    if (e->kind == RUN_EVENT_FAILED) {
-        free(h->failure);
-        h->failure = e->error != NULL ? xstrdup(e->error) : NULL;
-    }
-}
-
-static int take_event(void *ctx, uint64_t line, const struct run_event *e)
-{
-    struct history *h = ctx;
-
-    if (h->began[0] == '\0')
-        (void)snprintf(h->began, sizeof(h->began), "%s", e->time);
-    if (e->kind == RUN_EVENT_START || e->kind == RUN_EVENT_RESUME)
-        begin_session(h, e);
-    else if (e->kind == RUN_EVENT_END)
-        take_end(h, e);
-    else
-        take_other(h, e);
-    (void)snprintf(h->newest, sizeof(h->newest), "%s", e->time);
     return 0;
 }
 
@@ -167,19 +102,17 @@ static void put_history(const char *path, struct json *j)
     struct history *h = xcalloc(1, sizeof(*h));
     char *file = xasprintf("%s/journal", path);
 
+    run_model_init(&h->model);
     (void)journal_each_event(file, take_event, h, NULL);
-    json_put_str(j, "began", h->began[0] != '\0' ? h->began : NULL);
-    json_put_f64(j, "seconds", h->seconds);
-    json_put_f64(j, "open_seconds",
-                 h->session[0] != '\0' && !h->is_over
-                     ? journal_seconds(h->session, h->newest)
-                     : 0);
-    json_put_u64(j, "starts", h->starts);
-    json_put_u64(j, "deaths", h->deaths);
-    json_put_str(j, "failure", h->failure);
+    json_put_str(j, "began", h->model.status.began);
+    json_put_f64(j, "seconds", h->model.seconds);
+    json_put_f64(j, "open_seconds", run_model_open_seconds(&h->model));
+    json_put_u64(j, "starts", h->model.starts);
+    json_put_u64(j, "deaths", h->model.deaths);
+    json_put_str(j, "failure", h->model.status.failure);
     put_events("changes", &h->changes, j);
     put_events("ends", &h->ends, j);
-    free(h->failure);
+    run_model_done(&h->model);
     free(file);
     free(h);
 }

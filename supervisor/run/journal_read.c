@@ -3,11 +3,9 @@
 #include "common/text/scan.h"
 #include "supervisor/run/line_reader.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- values ---- */
 
@@ -237,14 +235,4 @@ int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
     struct typed to = {fn, ctx};
 
     return journal_each(path, take_line, &to, err);
-}
-
-double journal_seconds(const char *from, const char *to)
-{
-    struct tm a = {0}, b = {0};
-
-    if (strptime(from, "%Y-%m-%dT%H:%M:%S", &a) == NULL ||
-        strptime(to, "%Y-%m-%dT%H:%M:%S", &b) == NULL)
-        return 0;
-    return fmax(0, difftime(timegm(&b), timegm(&a)));
 }

@@ -54,7 +54,5 @@ int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
                        struct err *err);
 /* Converts one line; the event borrows the line's texts. */
 void journal_to_event(struct run_event *ret, const struct journal_event *line);
-/* Seconds between two times of a journal; 0 if one is malformed, or if `to` is earlier. */
-double journal_seconds(const char *from, const char *to);
 
 #endif

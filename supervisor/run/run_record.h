@@ -15,12 +15,9 @@
 #define SUPERVISOR_RUN_RUN_RECORD_H
 
 #include "common/err/err.h"
-#include "supervisor/events/run_status.h"
+#include "supervisor/events/run_model.h"
 #include "supervisor/proc/stall.h"
 #include "supervisor/rollout/rollout.h"
-
-#define RUN_RECORD_AGENTS_MAX 16384
-#define RUN_RECORD_NODES_MAX  1024
 
 struct run_record {
     struct run_status status; /* points into the record */
@@ -28,23 +25,9 @@ struct run_record {
     int has_end;              /* the journal records how the run ended */
     int is_unreadable;        /* the journal; the exit code is then RUN_EXIT_FAILED */
     int is_denied; /* no end is recorded and the lock is not readable: it may be live */
-    const char *failure; /* why the newest supervisor gave up; NULL: it did not */
 
-    char *name; /* private from here on */
-    int gave_up;
-    char numerics[32];
-    struct arena arena; /* texts of the status */
-    struct run_agent_status *agents;
-    size_t n_agents, cap_agents, last_agent;
-    struct run_agent_status *environments;
-    size_t n_environments, cap_environments;
-    struct process_counts counts;
-    struct run_node_status *nodes;
-    size_t n_nodes;
-    char state[32];
-    char session_began[32], newest_time[32];
-    char
-        stalled_since[32]; /* "": its supervisor goes on, as far as the keeper has seen */
+    struct run_model model; /* private from here on */
+    char *name;
     char stalled_why[STALL_TEXT_BYTES];
 };
 

@@ -401,6 +401,7 @@ static int open_files(struct training *t, struct err *err)
 
     if (t->args->replay == NULL)
         t->journal = journal_new(run_dir_file(dir, "journal"));
+    training_read_history(t);
     training_journal_begin(t);
     rc = training_begin_resume(t, err);
     if (rc == 0 && t->args->resume == NULL)
@@ -440,7 +441,6 @@ static int make_agents(struct training *t, struct err *err)
     if (rc < 0)
         return rc;
     t->agent_status = xcalloc(t->specs.n, sizeof(*t->agent_status));
-    t->last_exit = xcalloc(t->specs.n, sizeof(*t->last_exit));
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
@@ -623,6 +623,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     t->result = ret;
     t->agent_fd = t->log_watch.fd = t->signals.fd = -1;
     t->rescued_step = -1;
+    run_model_init(&t->model);
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
     rc = training_begin_config(t, err);

@@ -154,7 +154,6 @@ void training_end_config(struct training *t)
     free(t->agent_names);
     free(t->config_yaml);
     free(t->inexact);
-    free(t->not_portable);
 }
 
 /* ---- config.yaml and the journal ---- */

@@ -5,6 +5,7 @@
 
 #include "common/wire/cursor.h"
 #include "supervisor/env/env_host.h"
+#include "supervisor/events/run_model.h"
 #include "supervisor/metrics/sinks.h"
 #include "supervisor/node/cluster.h"
 #include "supervisor/run/agent_specs.h"
@@ -121,9 +122,6 @@ struct training {
     int committed; /* a resume is committed (always 1 in a new run): before that, nothing
                     * in the run directory changes */
     char *inexact; /* why it will not; NULL: it will */
-    int gave_up;   /* 1 once any agent was given up */
-    char *not_portable; /* why only this kind of machine gives these bytes; NULL: every
-                         * machine with the same numerics version does */
 
     /* Requests (training_steer.c, training_set.c,
      * training_trace.c). */
@@ -141,12 +139,10 @@ struct training {
         uint64_t at_ms, steps;
         double per_second;
     } rate;
-    struct process_counts counts;          /* of all supervisors of the run */
+    struct run_model model; /* what all events say, those of former supervisors, too */
     struct run_agent_status *agent_status; /* [specs.n] as training_status returned it */
     struct run_agent_status *env_status;   /* likewise, of environment processes */
     struct run_node_status *node_status;   /* likewise */
-    char **last_exit;                      /* [specs.n] NULL: never exited */
-    struct training_env_exit *env_exits;
 };
 
 /* ---- training_life.c: performs the actions of life_fsm.h ---- */
@@ -207,9 +203,6 @@ void training_trace_end(struct training *t);
 
 void training_make_env_host(struct training *t);
 void training_free_env_host(struct training *t);
-/* Where the text of the last exit of an environment process is kept
- * (run_event_exit_text): NULL or malloc'd. */
-char **training_env_last_exit(struct training *t, const char *process);
 /* Resuming: plans the mode changes that the journal records after the checkpoint. */
 int training_plan_mode_changes(struct training *t, struct err *err);
 /* Callback of the agent table. */
@@ -227,10 +220,13 @@ void training_pass_reads(struct training *t);
 /* Sets the event's time. Returns an error if the event must be committed
  * (RUN_EVENT_COMMITTED) and the journal could not be written. */
 int training_event_at(struct training *t, const struct run_event *e, struct err *err);
+/* Of a resume, before its first event: folds those of the supervisors before. */
+void training_read_history(struct training *t);
 /* Send a supervisor's first and last event; rc: the return value of training_run. */
 void training_journal_begin(struct training *t);
 void training_journal_end(struct training *t, int rc);
-/* Once the agents are ready: sets t->not_portable, and records it in the journal. */
+/* Once the agents are ready: records in the journal, and so in the model, if only this kind
+ * of machine gives these bytes. */
 void training_check_portable(struct training *t);
 /* Records what agents may do by their key `confine`. */
 void training_note_opened(struct training *t);

@@ -21,28 +21,6 @@
 
 enum process_kind { AN_AGENT, AN_ENVIRONMENT };
 
-/* ---- the last exit of each environment process ---- */
-
-struct training_env_exit {
-    char *process, *text;
-    struct training_env_exit *next;
-};
-
-char **training_env_last_exit(struct training *t, const char *process)
-{
-    struct training_env_exit *x = t->env_exits;
-
-    while (x != NULL && strcmp(x->process, process) != 0)
-        x = x->next;
-    if (x == NULL) {
-        x = xcalloc(1, sizeof(*x));
-        x->process = xstrdup(process);
-        x->next = t->env_exits;
-        t->env_exits = x;
-    }
-    return &x->text;
-}
-
 /* ---- changes of an agent's mode ---- */
 
 static const char *const effects[] = {[AGENT_LEARNS] = "learns again",
@@ -72,7 +50,6 @@ static void on_mode_event(struct training *t, const char *name,
 {
     const char *effect = effects[e->change->mode];
 
-    t->gave_up = 1;
     switch (e->kind) {
     case AGENT_EVENT_GIVE_UP:
         t->lost_agent = 1;
@@ -108,7 +85,6 @@ static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
     struct agent_resume_point at;
     size_t agent;
 
-    process_counts_take(&t->counts, e);
     if (e->kind == RUN_EVENT_SKIP)
         add_failure(t, e);
     if ((e->kind != RUN_EVENT_GIVE_UP && e->kind != RUN_EVENT_REINSTATE) ||
@@ -121,7 +97,6 @@ static int plan_mode_change(void *ctx, uint64_t line, const struct run_event *e)
     change.lost = p->lost != MEMBER_NO_U64 ? p->lost : 0;
     while (change.mode < AGENT_NOOP && strcmp(p->mode, agent_mode_name(change.mode)) != 0)
         change.mode++;
-    t->gave_up = 1;
     agent_table_get_resume_point(t->agents, agent, 0, &at);
     if (change.position >= at.position)
         agent_table_plan_mode_change(t->agents, agent, &change);
@@ -133,7 +108,6 @@ int training_plan_mode_changes(struct training *t, struct err *err)
     int rc = journal_each_event(run_dir_file(t->args->dir, "journal"), plan_mode_change,
                                 t, err);
 
-    process_counts_begin(&t->counts); /* their times are not of this supervisor */
     return rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
@@ -188,15 +162,6 @@ static void send_process_event(struct training *t, enum process_kind whose,
             p->lines = from->lines;
     }
     training_event_at(t, &e, NULL);
-    if (from->kind == AGENT_EVENT_EXIT) {
-        char buf[RUN_EVENT_EXIT_BYTES];
-        const char *text = run_event_exit_text(p, buf);
-        char **last = whose == AN_AGENT ? &t->last_exit[from->agent]
-                                        : training_env_last_exit(t, name);
-
-        free(*last);
-        *last = text != NULL ? xstrdup(text) : NULL;
-    }
 }
 
 static void on_process_event(struct training *t, enum process_kind whose,
@@ -337,13 +302,5 @@ void training_make_env_host(struct training *t)
 
 void training_free_env_host(struct training *t)
 {
-    struct training_env_exit *x;
-
     env_host_free(t->env_host);
-    while ((x = t->env_exits) != NULL) {
-        t->env_exits = x->next;
-        free(x->process);
-        free(x->text);
-        free(x);
-    }
 }

@@ -3,6 +3,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/run/journal_read.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
     int rc = 0;
 
     (void)log_time(now.time);
-    process_counts_take(&t->counts, &now);
+    (void)run_event_fold(&t->model, &now);
     if (t->journal != NULL)
         rc = journal_write(t->journal, &now, err);
     /* the change is refused */
@@ -47,6 +48,20 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
         if (t->args->observers[i].on_event != NULL)
             t->args->observers[i].on_event(t->args->observers[i].ctx, &now);
     return rc;
+}
+
+static int take_past_event(void *ctx, uint64_t line, const struct run_event *e)
+{
+    (void)run_event_fold(ctx, e);
+    return 0;
+}
+
+/* A journal that cannot be read fails the resume later (training_plan_mode_changes). */
+void training_read_history(struct training *t)
+{
+    if (t->args->resume != NULL)
+        (void)journal_each_event(run_dir_file(t->args->dir, "journal"), take_past_event,
+                                 &t->model, NULL);
 }
 
 void training_journal_begin(struct training *t)
@@ -84,15 +99,18 @@ static char *first_op_of_libm(const struct training *t)
 
 void training_check_portable(struct training *t)
 {
+    char *why;
+
     if (t->config->run.numerics == NUMERICS_NATIVE)
-        t->not_portable = xstrdup("run.numerics is native");
+        why = xstrdup("run.numerics is native");
     else if (env_config_is_external(&t->config->env))
-        t->not_portable = xasprintf("an external environment (env.%s)",
-                                    t->config->env.plugin != NULL ? "plugin" : "command");
+        why = xasprintf("an external environment (env.%s)",
+                        t->config->env.plugin != NULL ? "plugin" : "command");
     else
-        t->not_portable = first_op_of_libm(t);
-    if (t->not_portable != NULL)
-        training_event(t, NOT_PORTABLE, .why = t->not_portable);
+        why = first_op_of_libm(t);
+    if (why != NULL)
+        training_event(t, NOT_PORTABLE, .why = why);
+    free(why);
 }
 
 static void write_words(const char *what, const struct yaml_node *words, FILE *f)

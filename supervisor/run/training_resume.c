@@ -98,7 +98,7 @@ static void report_exact(struct training *t)
 
 static int check_machine(struct training *t, struct err *err)
 {
-    const int is_portable = t->not_portable == NULL;
+    const int is_portable = t->model.status.not_portable == NULL;
     int rc = is_portable ? 0 : check_fingerprint(t, err);
 
     if (rc == 0)

@@ -46,30 +46,31 @@ static const char *host_of(const struct agent_info *info)
     return *info->host != '\0' ? info->host : NULL;
 }
 
-static void take_counts(const struct training *t, struct run_agent_status *to)
+/* Of a process, as its table has it, what its events have told, too. */
+static struct run_agent_status process_status(const struct training *t,
+                                              const struct agent_info *info)
 {
-    to->count = process_counts_of(&t->counts, to->name);
+    const struct run_agent_status *known = run_model_process(&t->model, info->name);
+    struct run_agent_status ret = known != NULL ? *known : (struct run_agent_status){0};
+
+    ret.name = info->name;
+    ret.state = agent_state_name(info->state);
+    ret.given_up = info->mode != AGENT_LEARNS ? agent_mode_name(info->mode) : NULL;
+    ret.pid = info->pid;
+    ret.restarts = info->restarts;
+    ret.rss_bytes = info->rss_bytes;
+    ret.host = host_of(info);
+    return ret;
 }
 
 static void take_agents(struct training *t, uint64_t updates)
 {
     for (size_t i = 0; i < t->specs.n; i++) {
-        struct run_agent_status *to = &t->agent_status[i];
         struct agent_info info;
 
         agent_table_info(t->agents, i, &info);
-        *to = (struct run_agent_status){
-            .name = info.name,
-            .state = agent_state_name(info.state),
-            .given_up = info.mode != AGENT_LEARNS ? agent_mode_name(info.mode) : NULL,
-            .pid = info.pid,
-            .restarts = info.restarts,
-            .rss_bytes = info.rss_bytes,
-            .update = updates,
-            .last_exit = t->last_exit[i],
-            .host = host_of(&info),
-        };
-        take_counts(t, to);
+        t->agent_status[i] = process_status(t, &info);
+        t->agent_status[i].update = updates;
     }
 }
 
@@ -101,21 +102,14 @@ static void take_environments(struct training *t)
         struct agent_info info;
 
         env_host_info(t->env_host, i, &info);
-        t->env_status[i] = (struct run_agent_status){
-            .name = info.name,
-            .state = agent_state_name(info.state),
-            .pid = info.pid,
-            .restarts = info.restarts,
-            .rss_bytes = info.rss_bytes,
-            .last_exit = *training_env_last_exit(t, info.name),
-            .host = host_of(&info),
-        };
-        take_counts(t, &t->env_status[i]);
+        t->env_status[i] = process_status(t, &info);
+        t->env_status[i].update = 0;
     }
 }
 
 void training_status(struct training *t, struct run_status *ret)
 {
+    const struct run_status *known = &t->model.status;
     struct rollout_progress at = {.env_steps = training_steps(t)};
 
     if (t->rollout != NULL)
@@ -125,7 +119,9 @@ void training_status(struct training *t, struct run_status *ret)
     take_nodes(t);
     *ret = (struct run_status){
         .run = run_dir_name(t->args->dir),
+        .began = known->began,
         .state = state_of(t),
+        .failure = known->failure,
         .exit_code = -1,
         .pid = getpid(),
         .keeper_pid = keeper_pid(),
@@ -139,8 +135,8 @@ void training_status(struct training *t, struct run_status *ret)
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
         .numerics = numerics_names[t->config->run.numerics],
-        .not_portable = t->not_portable,
-        .exact = t->inexact == NULL && !t->gave_up && env_host_is_exact(t->env_host),
+        .not_portable = known->not_portable,
+        .exact = known->exact && env_host_is_exact(t->env_host),
         .agents = t->agent_status,
         .n_agents = t->specs.n,
         .environments = t->env_status,
@@ -154,11 +150,8 @@ void training_status(struct training *t, struct run_status *ret)
 
 void training_free_status(struct training *t)
 {
-    for (size_t i = 0; t->last_exit != NULL && i < t->specs.n; i++)
-        free(t->last_exit[i]);
-    free(t->last_exit);
     free(t->agent_status);
     free(t->env_status);
     free(t->node_status);
-    process_counts_done(&t->counts);
+    run_model_done(&t->model);
 }

@@ -281,9 +281,9 @@ static enum study_run_state state_of(const struct run_record *r, const struct pr
 /* Leaves out the ids of processes: they are gone. */
 static char *describe_failure(const char *path, const struct run_record *r)
 {
-    char *ret =
-        xasprintf("%s at step %" PRIu64 ": %s", strrchr(path, '/') + 1,
-                  r->status.env_steps, r->failure != NULL ? r->failure : "see its logs");
+    char *ret = xasprintf("%s at step %" PRIu64 ": %s", strrchr(path, '/') + 1,
+                          r->status.env_steps,
+                          r->status.failure != NULL ? r->status.failure : "see its logs");
 
     for (char *at = ret; (at = strstr(at, " (pid ")) != NULL;) {
         char *end = at + strlen(" (pid ");

@@ -258,7 +258,6 @@ START_TEST(a_record_is_what_the_newest_supervisor_left)
     struct temp_dir dir;
     struct run_record r;
     const struct run_status *s = &r.status;
-    char began[32];
     FILE *f;
 
     temp_dir_init(&dir);
@@ -266,11 +265,10 @@ START_TEST(a_record_is_what_the_newest_supervisor_left)
     ck_assert_ptr_nonnull(f);
     (void)fputs(journal, f);
     (void)fclose(f);
-    run_record_began(dir.path, began);
-    ck_assert_str_eq(began, "2026-01-31T12:00:00.000Z");
     run_record_read(&r, dir.path);
     ck_assert(!r.is_live && r.has_end && s->exit_code == 130);
     ck_assert_str_eq(s->state, "cut off");
+    ck_assert_str_eq(s->began, "2026-01-31T12:00:00.000Z");
     ck_assert_str_eq(s->numerics, "native");
     ck_assert_str_eq(s->not_portable, "run.numerics is native");
     ck_assert(s->env_steps == 100 && s->episodes == 4 && s->round == 4 && !s->exact);
@@ -367,6 +365,7 @@ static const struct run_node_status nodes[] = {
 
 static const struct run_status status = {
     .run = "r",
+    .began = "2026-01-31T12:00:00.000Z",
     .state = "running",
     .exit_code = -1,
     .pid = 5,
@@ -388,7 +387,8 @@ static const struct run_status status = {
 };
 
 static const char status_json[] =
-    "{\"run\": \"r\", \"state\": \"running\", \"stalled_since\": null, "
+    "{\"run\": \"r\", \"began\": \"2026-01-31T12:00:00.000Z\", \"state\": \"running\", "
+    "\"failure\": null, \"stalled_since\": null, "
     "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
     "\"total_steps\": 100, \"total_episodes\": 0, \"steps_per_second\": 2.5, "
