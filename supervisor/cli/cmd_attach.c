@@ -282,6 +282,8 @@ static void show_end(struct attach *t)
             format_count(s->env_steps, steps, sizeof(steps)),
             format_duration(fmax(0, s->elapsed_s), seconds, sizeof(seconds)), team,
             t->path);
+    if (s->failure != NULL)
+        live_view_message(t->view, "%s: %s", t->run, s->failure);
     print_status(t, "over", s);
     run_facts_done(&f);
 }

@@ -25,7 +25,8 @@ enum { ANSWERS_WITHIN_MS = 500, ALL_ANSWER_WITHIN_MS = 2500, AT_LEAST_MS = 20 };
 
 /* ---- the table ---- */
 
-enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, TAGS, N_COLUMNS };
+/* The last two are shown if a run has any. */
+enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, TAGS, WHY, N_COLUMNS };
 
 struct row {
     char cell[N_COLUMNS][RUN_DIR_NAME_MAX + 1];
@@ -51,7 +52,7 @@ static void put(struct row *r, int column, const char *text)
 static void add_head(struct table *t)
 {
     static const char *const names[N_COLUMNS] = {
-        "run", "state", "steps", "done", "return", "disk", "began (UTC)", "tags"};
+        "run", "state", "steps", "done", "return", "disk", "began (UTC)", "tags", "why"};
     struct row *r = add_row(t);
 
     for (int i = 0; i < N_COLUMNS; i++)
@@ -110,29 +111,39 @@ static void add_run(struct table *t, const struct run_facts *facts, uint64_t dis
     put(r, DISK, size_text(disk_bytes, disk));
     put_began(r, s->began);
     put_tags(r, &facts->tags);
+    if (s->failure != NULL)
+        put(r, WHY, s->failure);
 }
 
 static void print_table(const struct table *t)
 {
-    int width[N_COLUMNS] = {0}, is_tagged = 0;
+    int width[N_COLUMNS] = {0};
 
     for (size_t k = 1; k < t->n; k++)
-        is_tagged |= *t->row[k].cell[TAGS] != '\0';
-    for (size_t k = 0; k < t->n; k++)
         for (int i = 0; i < N_COLUMNS; i++)
             if ((int)strlen(t->row[k].cell[i]) > width[i])
                 width[i] = (int)strlen(t->row[k].cell[i]);
+    for (int i = 0; i < N_COLUMNS && t->n > 0; i++) {
+        const int head = (int)strlen(t->row[0].cell[i]);
+
+        if ((i < TAGS || width[i] > 0) && head > width[i])
+            width[i] = head;
+    }
     for (size_t k = 0; k < t->n; k++) {
         const struct row *r = &t->row[k];
+        int last;
 
         (void)printf("%-*s  %-*s", width[RUN], r->cell[RUN], width[STATE],
                      r->cell[STATE]);
         for (int i = STEPS; i < BEGAN; i++)
             (void)printf("  %*s", width[i], r->cell[i]);
-        if (is_tagged && *r->cell[TAGS] != '\0')
-            (void)printf("  %-*s  %s\n", width[BEGAN], r->cell[BEGAN], r->cell[TAGS]);
-        else
-            (void)printf("  %s\n", r->cell[BEGAN]);
+        last = WHY;
+        while (last > BEGAN && (width[last] == 0 || *r->cell[last] == '\0'))
+            last--;
+        for (int i = BEGAN; i <= last; i++)
+            if (width[i] > 0)
+                (void)printf("  %-*s", i < last ? width[i] : 0, r->cell[i]);
+        (void)putchar('\n');
     }
 }
 
@@ -146,6 +157,10 @@ static void print_json(const struct run_facts *facts, const char *path,
                                        "began",
                                        "state",
                                        "exit_code",
+                                       "failure",
+                                       "failure_agent",
+                                       "failure_file",
+                                       "failure_line",
                                        "pid",
                                        "env_steps",
                                        "total_steps",
@@ -351,7 +366,8 @@ const struct command cmd_runs = {
         "\nThe newest run comes first. Commands use it where RUN is left out. All runs "
         "of\n"
         "other users together are read for at most three seconds; a line says how many\n"
-        "were not read whole. A run whose journal cannot be read is \"unreadable\".\n"
+        "were not read whole. A run whose journal cannot be read is \"unreadable\". The\n"
+        "last column says why runs failed.\n"
         "\nexample: brood runs --where 'state=done tag=paper algorithm=mappo'\n",
     .run = run_runs,
 };

@@ -173,6 +173,8 @@ static void print_text(const struct run_status *s, int is_live,
     if (s->not_portable != NULL)
         (void)printf("; exact on this kind of machine only: %s",
                      PLAIN_NAME(s->not_portable));
+    if (s->failure != NULL)
+        (void)printf("\n  why: %s", PLAIN_NAME(s->failure));
     if (s->stalled_why != NULL)
         (void)printf("\n  its supervisor %s%s: %s",
                      s->stalled_since != NULL ? "has not gone on since "

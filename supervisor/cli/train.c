@@ -118,7 +118,8 @@ static void print_start(const struct training_args *args)
     json_print(&j, stdout);
 }
 
-static void print_end(const struct training_result *r)
+/* why: of a failure. */
+static void print_end(const struct training_result *r, const struct err *why)
 {
     static const char *const events[] = {[TRAINING_DONE] = "done",
                                          [TRAINING_STOPPED] = "stopped",
@@ -134,6 +135,12 @@ static void print_end(const struct training_result *r)
     json_put_f64(&j, "wall_seconds", r->wall_seconds);
     json_put_u64(&j, "restarts", r->restarts);
     json_put_f64(&j, "team_return_mean", r->team_return_mean);
+    if (r->end == TRAINING_FAILED) {
+        json_put_str(&j, "failure", why->msg);
+        json_put_str(&j, "failure_agent", *why->agent != '\0' ? why->agent : NULL);
+        json_put_str(&j, "failure_file", *why->file != '\0' ? why->file : NULL);
+        json_put_known(&j, "failure_line", why->line > 0, (uint64_t)why->line);
+    }
     json_print(&j, stdout);
 }
 
@@ -206,7 +213,7 @@ void train_print_done(const struct training_args *args,
                       const struct training_result *result)
 {
     print_start(args);
-    print_end(result);
+    print_end(result, NULL);
 }
 
 static void show_start(struct watch *w)
@@ -278,7 +285,7 @@ static int train(const struct cli *cli, const struct training_args *args, int lo
     if (rc < 0)
         live_view_message(w.view, "brood %s: %s", cli->command->name, err.msg);
     if (prints_json(&w))
-        print_end(&result);
+        print_end(&result, &err);
     live_view_free(w.view);
     control_free(control);
     hooks_free(hooks);

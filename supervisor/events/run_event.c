@@ -20,6 +20,12 @@ static const struct member begin_fields[] = {
     OF_AS(TEXT, "build", begin.build),    OF_AS(TEXT, "numerics", begin.numerics),
     OF_AS(INT, "version", begin.version), OF_AS(TEXT, "anyway", begin.anyway),
 };
+static const struct member failure_fields[] = {
+    OF_AS(TEXT, "error", failure.error),
+    OF_AS(TEXT, "agent", failure.agent),
+    OF_AS(TEXT, "file", failure.file),
+    OF_AS(U64, "line", failure.line),
+};
 static const struct member end_fields[] = {
     OF_AS(TEXT, "state", end.state),
     OF_AS(CODE, "code", end.code),
@@ -127,7 +133,7 @@ static const struct kind {
     [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
     [RUN_EVENT_DONE] = {"done", J, NULL, 0, run_fold_run, "stopping"},
     [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0, run_fold_run, "stopping"},
-    [RUN_EVENT_FAILED] = {"failed", J | H, FIELDS(error_fields), run_fold_failed,
+    [RUN_EVENT_FAILED] = {"failed", J | H, FIELDS(failure_fields), run_fold_failed,
                           "stopping"},
     [RUN_EVENT_END] = {"end", C | U, FIELDS(end_fields), run_fold_end},
     [RUN_EVENT_SUPERVISOR_EXIT] = {"supervisor-exit", J | H, FIELDS(end_fields),
@@ -206,6 +212,14 @@ void run_event_process_init(struct run_event_process *p, const char *agent,
                                     .seconds = (double)NAN,
                                     .position = MEMBER_NO_U64,
                                     .lost = MEMBER_NO_U64};
+}
+
+void run_event_set_failure(struct run_event *e, const struct err *why)
+{
+    e->failure.error = why->msg;
+    e->failure.agent = *why->agent != '\0' ? why->agent : NULL;
+    e->failure.file = *why->file != '\0' ? why->file : NULL;
+    e->failure.line = why->line > 0 ? (uint64_t)why->line : MEMBER_NO_U64;
 }
 
 void run_event_node_init(struct run_event_node *n, const char *node, const char *host)

@@ -10,6 +10,7 @@
 #ifndef SUPERVISOR_EVENTS_RUN_EVENT_H
 #define SUPERVISOR_EVENTS_RUN_EVENT_H
 
+#include "common/err/err.h"
 #include "common/log/log.h"
 #include "supervisor/events/members.h"
 #include "supervisor/metrics/metrics.h"
@@ -25,7 +26,7 @@ enum run_event_kind {
     RUN_EVENT_UNDER_WAY, /* the first round is over, or clients can drive agents */
     RUN_EVENT_DONE,      /* the last round is over */
     RUN_EVENT_STOPPED,   /* the last round is over, on request */
-    RUN_EVENT_FAILED,    /* error */
+    RUN_EVENT_FAILED,    /* failure */
     RUN_EVENT_END,       /* end; the last of a supervisor */
     RUN_EVENT_SUPERVISOR_EXIT, /* end; the keeper starts another one */
     /* The keeper writes these two. */
@@ -114,6 +115,10 @@ struct run_event {
     uint64_t env_steps;
     union {
         const char *why, *error, *name;
+        struct { /* of struct err */
+            const char *error, *agent, *file;
+            uint64_t line;
+        } failure;
         struct {
             pid_t pid, keeper;
             const char *build, *numerics;
@@ -160,6 +165,9 @@ struct run_event {
 /* Sets the name; all other fields become absent. */
 void run_event_process_init(struct run_event_process *p, const char *agent,
                             const char *environment);
+
+/* Sets the failure; the event borrows the texts. */
+void run_event_set_failure(struct run_event *e, const struct err *why);
 
 void run_event_node_init(struct run_event_node *n, const char *node, const char *host);
 

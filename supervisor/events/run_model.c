@@ -53,7 +53,8 @@ double run_model_open_seconds(const struct run_model *m)
 
 void run_model_init(struct run_model *m)
 {
-    *m = (struct run_model){.status = {.exit_code = -1,
+    *m = (struct run_model){.status = {.failure_line = RUN_UNKNOWN,
+                                       .exit_code = -1,
                                        .round = RUN_UNKNOWN,
                                        .episodes = RUN_UNKNOWN,
                                        .team_return_mean = (double)NAN,
@@ -61,6 +62,14 @@ void run_model_init(struct run_model *m)
                                        .checkpoint_step = -1,
                                        .exact = 1}};
     keep(&m->status.state, "starting");
+}
+
+static void forget_failure(struct run_status *s)
+{
+    keep(&s->failure, NULL);
+    keep(&s->failure_agent, NULL);
+    keep(&s->failure_file, NULL);
+    s->failure_line = RUN_UNKNOWN;
 }
 
 /* seconds: as its supervisor measured them; NaN: it did not. */
@@ -112,7 +121,7 @@ int run_fold_begin(struct run_model *m, const struct run_event *e, const char *s
     keep(&s->stalled_since, NULL);
     keep(&s->numerics, e->begin.numerics);
     keep(&s->not_portable, NULL);
-    keep(&s->failure, NULL);
+    forget_failure(s);
     s->exit_code = -1;
     s->pid = e->begin.pid;
     s->keeper_pid = e->begin.keeper;
@@ -137,7 +146,7 @@ int run_fold_end(struct run_model *m, const struct run_event *e, const char *sta
     if (e->end.pid != s->pid || e->end.state == NULL || (s->exit_code >= 0 && !is_done))
         return 0;
     if (is_done)
-        keep(&s->failure, NULL);
+        forget_failure(s);
     close_session(m, e, e->end.seconds);
     keep(&s->state, e->end.state);
     s->exit_code = e->end.code >= 0 ? e->end.code & 0xff : RUN_EXIT_FAILED;
@@ -170,7 +179,12 @@ int run_fold_run(struct run_model *m, const struct run_event *e, const char *sta
 
 int run_fold_failed(struct run_model *m, const struct run_event *e, const char *state)
 {
-    keep(&m->status.failure, e->error);
+    struct run_status *s = &m->status;
+
+    keep(&s->failure, e->failure.error);
+    keep(&s->failure_agent, e->failure.agent);
+    keep(&s->failure_file, e->failure.file);
+    s->failure_line = e->failure.line;
     return run_fold_run(m, e, state);
 }
 
@@ -484,7 +498,7 @@ void run_model_done(struct run_model *m)
     keep(&s->stalled_since, NULL);
     keep(&s->numerics, NULL);
     keep(&s->not_portable, NULL);
-    keep(&s->failure, NULL);
+    forget_failure(s);
     free_processes(&m->agents);
     free_processes(&m->environments);
     remove_nodes(m);

@@ -1,7 +1,8 @@
 /* run_status.h - the status of a run, live or over, and its only encoding: the result of
  * `status` on the control socket, and what every command shows or prints as JSON.
  *
- * Map      run, began?, state, failure?, stalled_since?, stalled_why?, exit_code?, pid,
+ * Map      run, began?, state, failure?, failure_agent?, failure_file?,
+ *          failure_line?, stalled_since?, stalled_why?, exit_code?, pid,
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
  *          steps_per_second, elapsed_seconds, checkpoint_step, team_return_mean?, exact,
  *          numerics?, not_portable?, agents and environments: [{name, pid, state, given_up?,
@@ -80,7 +81,10 @@ struct run_status {
      * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
      * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
     const char *state;
-    const char *failure; /* why the newest supervisor gave up; NULL: it did not */
+    /* Why the newest supervisor gave up, in one line; NULL: it did not. Of whom, and where in its
+     * program or configuration: NULL and RUN_UNKNOWN where that is not known. */
+    const char *failure, *failure_agent, *failure_file;
+    uint64_t failure_line;
     /* Not answering: since when, as a time of the journal (NULL: not known), and what it waits
      * for (supervisor/proc/stall.h). Otherwise NULL. */
     const char *stalled_since, *stalled_why;

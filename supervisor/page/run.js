@@ -72,7 +72,7 @@ export function showRun(main, name, tabName) {
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
       : s.state === "unreadable" ? "Reading its files takes too long, or another user has put a link in its place."
-      : s.state === "failed" ? "The run failed: see its journal and logs."
+      : s.state === "failed" ? s.failure ?? "The run failed: see its journal and logs."
       : s.state === "not answering" ? [
         s.stalled_since ? `The supervisor has not gone on since ${s.stalled_since}` : "The supervisor does not answer",
         s.stalled_why].filter(Boolean).join(": ") : "");

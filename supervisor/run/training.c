@@ -613,6 +613,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
                  struct err *err)
 {
     struct training *t = xcalloc(1, sizeof(*t));
+    struct err why = {0};
     int rc;
 
     *ret = (struct training_result){.end = TRAINING_FAILED,
@@ -626,13 +627,13 @@ int training_run(const struct training_args *args, struct training_result *ret,
     run_model_init(&t->model);
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
-    rc = training_begin_config(t, err);
+    rc = training_begin_config(t, &why);
     if (rc == 0)
-        rc = open_loop(t, err);
+        rc = open_loop(t, &why);
     if (rc == 0)
-        rc = open_files(t, err);
+        rc = open_files(t, &why);
     if (rc == 0)
-        rc = make_agents(t, err);
+        rc = make_agents(t, &why);
     if (rc == 0) {
         if (args->replay == NULL) {
             make_event_folders(t);
@@ -645,10 +646,11 @@ int training_run(const struct training_args *args, struct training_result *ret,
         (void)uv_run(&t->loop, UV_RUN_DEFAULT);
         finish(t);
         rc = t->failure.code;
-        if (rc < 0 && err != NULL)
-            *err = t->failure;
+        why = t->failure;
     } else if (rc == ERR_INTERRUPTED) {
         stop_before_agents(t);
+    } else {
+        training_record_failure(t, &why);
     }
     find_resume_step(t, rc);
     training_journal_end(t, rc);
@@ -656,5 +658,5 @@ int training_run(const struct training_args *args, struct training_result *ret,
     ret->is_unchanged = args->resume != NULL && !t->committed;
     release(t);
     free(t);
-    return rc;
+    return rc < 0 ? err_pass(err, &why) : rc;
 }

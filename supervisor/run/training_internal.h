@@ -24,7 +24,7 @@
 
 /* Sends an event (run_event.h) with the present time to the journal, then to the observers.
  *
- *     training_event(t, FAILED, .error = err->msg);
+ *     training_event(t, FULL, .error = err->msg);
  */
 #define training_event(t, kind_, ...)                                                    \
     training_event_at(                                                                   \
@@ -225,6 +225,8 @@ void training_read_history(struct training *t);
 /* Send a supervisor's first and last event; rc: the return value of training_run. */
 void training_journal_begin(struct training *t);
 void training_journal_end(struct training *t, int rc);
+/* Records why the run fails. */
+void training_record_failure(struct training *t, const struct err *why);
 /* Once the agents are ready: records in the journal, and so in the model, if only this kind
  * of machine gives these bytes. */
 void training_check_portable(struct training *t);

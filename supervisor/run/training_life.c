@@ -203,7 +203,7 @@ void training_fail(struct training *t, const struct err *err)
 {
     if (t->failure.code == 0) {
         t->failure = *err;
-        training_event(t, FAILED, .error = err->msg);
+        training_record_failure(t, err);
     }
     t->result->end = TRAINING_FAILED;
     training_feed(t, LIFE_EV_FAIL, NULL);

@@ -156,6 +156,14 @@ static int exit_code(const struct training_result *r, int rc)
     return rc == ERR_CONFIG ? RUN_EXIT_CONFIG : RUN_EXIT_FAILED;
 }
 
+void training_record_failure(struct training *t, const struct err *why)
+{
+    struct run_event e = {.kind = RUN_EVENT_FAILED, .env_steps = training_steps(t)};
+
+    run_event_set_failure(&e, why);
+    training_event_at(t, &e, NULL);
+}
+
 void training_journal_end(struct training *t, int rc)
 {
     struct training_result *r = t->result;

@@ -213,7 +213,7 @@ void training_fail_if_unsaved(struct training *t)
     (void)err_set(&t->failure, t->unsaved.code,
                   "the last checkpoint, of step %llu, could not be written: %s",
                   (unsigned long long)step, t->unsaved.msg);
-    training_event(t, FAILED, .error = t->failure.msg);
+    training_record_failure(t, &t->failure);
 }
 
 /* ---- callbacks of the saver ---- */

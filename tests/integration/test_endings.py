@@ -222,6 +222,10 @@ def test_an_agent_that_cannot_live_ends_the_run_with_one_report(w):
     err = p.log.read_text()
     assert p.returncode == 1, (p.returncode, err)
     assert "SIGKILL" in err and "agent_" in err, err
+    s = w.status("doomed")
+    assert f"brood run: {s['failure']}\n" in err and s["failure_agent"] in s["failure"], s
+    assert s["failure_file"] is None and s["failure_line"] is None, s
+    assert f"\n  why: {s['failure']}\n" in w.brood("status", "doomed")[0]
 
 
 def test_two_runs_of_one_directory_are_kept_apart(w):

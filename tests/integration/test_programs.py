@@ -203,6 +203,28 @@ def test_an_example_in_numpy_is_killed_and_resumed(w):
     harness.assert_same_files(outcome(w.run_dir("calm")), outcome(w.run_dir("halves")))
 
 
+def test_a_run_that_failed_says_why(w):
+    """Wherever somebody looks at it: the line, whose agent, and where in its program."""
+    needs_msgpack()
+    if importlib.util.find_spec("numpy") is None:
+        raise harness.Skip("Python has no numpy")
+    w.brood("new", "simple_spread", "--agent", "raises.py")
+    code, head = (w.path / "raises.py").read_text(), "def learn(self, batch, ctx):\n"
+    at = code.index(head) + len(head)
+    (w.path / "raises.py").write_text(code[:at] + "        raise ValueError('no good')\n" + code[at:])
+    line = code[:at].count("\n") + 1
+    out, err = w.brood("run", "raises.yaml", "--name", "raises", "--json",
+                       "--set", "experience.warmup=100", code=1)
+    end = json.loads(out.splitlines()[-1])
+    listed = harness.json_lines(w.brood("runs", "--json")[0])[0]
+    for said in end, listed, w.status("raises"):
+        assert f"ValueError: no good (raises.py:{line} in learn)" in said["failure"], said
+        assert said["failure_agent"] in said["failure"] and said["failure"] in err, (said, err)
+        assert (said["failure_file"], said["failure_line"]) == ("raises.py", line), said
+    assert f"\n  why: {end['failure']}\n" in w.brood("status", "raises")[0]
+    assert end["failure"][:60] in w.brood("runs")[0]
+
+
 def test_the_configurations_that_examples_show(w):
     needs_msgpack()
     needs_torch()

@@ -636,7 +636,7 @@ START_TEST(test_journal)
         ck_assert_int_eq(journal_write(j, &e, &err), 0);
         e.kind = RUN_EVENT_FAILED;
         e.env_steps = 1;
-        e.error = "no \"end\"\nat all";
+        run_event_set_failure(&e, &(const struct err){.msg = "no \"end\"\nat all"});
         ck_assert_int_eq(journal_write(j, &e, &err), 0);
         journal_close(j);
     }

@@ -83,6 +83,13 @@ START_TEST(lines_are_those_of_earlier_builds)
     e.process.why = "it died";
     expect_line(&e, "event=give-up agent=agent_0 mode=frozen position=9 lost=0 "
                     "why=\"it died\"");
+    e = event_of(RUN_EVENT_FAILED);
+    run_event_set_failure(&e, &(const struct err){.msg = "it is full"});
+    expect_line(&e, "event=failed error=\"it is full\"");
+    run_event_set_failure(
+        &e,
+        &(const struct err){.msg = "no", .agent = "agent_0", .file = "a.py", .line = 3});
+    expect_line(&e, "event=failed error=no agent=agent_0 file=a.py line=3");
     e = event_of(RUN_EVENT_SET);
     e.change.at = 100;
     e.change.changes = "a=1";
@@ -366,6 +373,7 @@ static const struct run_node_status nodes[] = {
 static const struct run_status status = {
     .run = "r",
     .began = "2026-01-31T12:00:00.000Z",
+    .failure_line = RUN_UNKNOWN,
     .state = "running",
     .exit_code = -1,
     .pid = 5,
@@ -388,7 +396,8 @@ static const struct run_status status = {
 
 static const char status_json[] =
     "{\"run\": \"r\", \"began\": \"2026-01-31T12:00:00.000Z\", \"state\": \"running\", "
-    "\"failure\": null, \"stalled_since\": null, "
+    "\"failure\": null, \"failure_agent\": null, \"failure_file\": null, "
+    "\"failure_line\": null, \"stalled_since\": null, "
     "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
     "\"total_steps\": 100, \"total_episodes\": 0, \"steps_per_second\": 2.5, "

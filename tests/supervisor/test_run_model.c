@@ -192,6 +192,30 @@ START_TEST(deaths_are_those_that_nobody_asked_for)
 }
 END_TEST
 
+START_TEST(a_failure_is_of_the_newest_supervisor)
+{
+    const struct run_status *s = &model.status;
+    struct run_event e = {.kind = RUN_EVENT_FAILED};
+
+    begin_a_run();
+    ck_assert(s->failure == NULL && s->failure_line == RUN_UNKNOWN);
+    run_event_set_failure(
+        &e,
+        &(const struct err){.msg = "no", .agent = "agent_0", .file = "a.py", .line = 3});
+    (void)run_event_fold(&model, &e);
+    ck_assert_str_eq(s->state, "stopping");
+    ck_assert_str_eq(s->failure, "no");
+    ck_assert_str_eq(s->failure_agent, "agent_0");
+    ck_assert_str_eq(s->failure_file, "a.py");
+    ck_assert_uint_eq(s->failure_line, 3);
+    supervisor(RUN_EVENT_END, 3000);
+    ck_assert_str_eq(s->failure, "no");
+    supervisor(RUN_EVENT_RESUME, 4000);
+    ck_assert(s->failure == NULL && s->failure_agent == NULL && s->failure_file == NULL);
+    ck_assert_uint_eq(s->failure_line, RUN_UNKNOWN);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("run_model");
@@ -203,6 +227,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, slow_answers_and_skipped_episodes);
     tcase_add_loop_test(tc, a_resume_goes_on_counting, 0, 2);
     tcase_add_test(tc, seconds_are_of_all_supervisors);
+    tcase_add_test(tc, a_failure_is_of_the_newest_supervisor);
     tcase_add_test(tc, deaths_are_those_that_nobody_asked_for);
     suite_add_tcase(s, tc);
     return s;

@@ -27,7 +27,14 @@ from .protocol import (EXIT_DONE, EXIT_NO_RESPAWN, EXIT_TRY_LATER, FD_BLOCK, FD_
 from .runtime import Runtime
 from .selfcheck import SelfCheck, place_of_method
 from .stages import stages_of
-from .startup import place_of
+from .startup import place_of, spot_of
+
+
+def spot_map(e: BaseException, code: int) -> dict[str, Any]:
+    """Where the agent's own code failed, as an error has it. Of another error, the supervisor knows
+    the place: in the configuration."""
+    file, line, _ = spot_of(e) if code == CODES["agent"] else ("", 0, "")
+    return {"file": file, "line": line} if file else {}
 
 
 class Process:
@@ -92,7 +99,7 @@ class Process:
                 where = place_of(e) or self._place_of_method(method)
                 if where:
                     e.args = (f"{e} ({where})",)
-            return [RESPONSE, number, error_map(e), None]
+            return [RESPONSE, number, error_map(e) | spot_map(e, e.code), None]
         except (Exception, SystemExit) as e:
             if _is_out_of_memory(e):
                 raise MemoryError from e
@@ -101,7 +108,8 @@ class Process:
             text = one_line(f"{type(e).__name__}: {e}", 300) + (f" ({where})" if where else "")
             if confine.is_refusal(e):
                 text += f": {confine.HINT}"
-            return [RESPONSE, number, {"code": CODES["agent"], "message": text}, None]
+            code = CODES["agent"]
+            return [RESPONSE, number, {"code": code, "message": text} | spot_map(e, code), None]
 
     def _place_of_method(self, method: str) -> str:
         """For an error in what a method returned."""

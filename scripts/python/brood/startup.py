@@ -37,15 +37,21 @@ def is_own(filename: str) -> bool:
                 "/site-packages/" in filename or "/dist-packages/" in filename)
 
 
-def place_of(e: BaseException) -> str:
-    """"dqn.py:34 in learn": the innermost line of the user's own files, or ""."""
+def spot_of(e: BaseException) -> tuple[str, int, str]:
+    """("dqn.py", 34, "learn"): the innermost line of the user's own files, or ("", 0, "")."""
     if isinstance(e, SyntaxError) and e.filename:
-        return f"{os.path.basename(e.filename)}:{e.lineno}"
+        return os.path.basename(e.filename), e.lineno or 0, ""
     for frame in reversed(traceback.extract_tb(e.__traceback__)):
         if is_own(frame.filename):
-            name = f" in {frame.name}" if frame.name != "<module>" else ""
-            return f"{os.path.basename(frame.filename)}:{frame.lineno}{name}"
-    return ""
+            name = frame.name if frame.name != "<module>" else ""
+            return os.path.basename(frame.filename), frame.lineno or 0, name
+    return "", 0, ""
+
+
+def place_of(e: BaseException) -> str:
+    """"dqn.py:34 in learn", or ""."""
+    file, line, name = spot_of(e)
+    return f"{file}:{line}" + (f" in {name}" if name else "") if file else ""
 
 
 def message_of(e: BaseException) -> str:
