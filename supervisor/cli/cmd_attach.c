@@ -277,11 +277,10 @@ static void show_end(struct attach *t)
     if (!isnan(s->team_return_mean))
         (void)snprintf(team, sizeof(team), ", return %.2f", s->team_return_mean);
     if (!t->cli->quiet)
-        live_view_message(
-            t->view, "%s: %s after %s steps in %s%s; %s", t->run, s->state,
-            format_count(s->env_steps, steps, sizeof(steps)),
-            format_duration(fmax(0, s->elapsed_s), seconds, sizeof(seconds)), team,
-            t->path);
+        live_view_message(t->view, "%s: %s after %s steps in %s%s; %s", t->run, s->state,
+                          format_count(s->env_steps, steps, sizeof(steps)),
+                          format_duration(fmax(0, s->total_s), seconds, sizeof(seconds)),
+                          team, t->path);
     if (s->failure != NULL)
         live_view_message(t->view, "%s: %s", t->run, s->failure);
     print_status(t, "over", s);

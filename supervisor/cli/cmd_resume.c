@@ -65,6 +65,8 @@ static void print_events(const struct training_args *args)
 
     run_record_read(&record, run_dir_path(args->dir));
     result.team_return_mean = record.status.team_return_mean;
+    result.total_seconds = record.status.total_s;
+    result.total_restarts = record.status.total_restarts;
     run_record_done(&record);
     train_print_done(args, &result);
 }

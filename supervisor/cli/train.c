@@ -134,6 +134,8 @@ static void print_end(const struct training_result *r, const struct err *why)
                    (uint64_t)r->checkpoint_step);
     json_put_f64(&j, "wall_seconds", r->wall_seconds);
     json_put_u64(&j, "restarts", r->restarts);
+    json_put_f64(&j, "total_seconds", r->total_seconds);
+    json_put_u64(&j, "total_restarts", r->total_restarts);
     json_put_f64(&j, "team_return_mean", r->team_return_mean);
     if (r->end == TRAINING_FAILED) {
         json_put_str(&j, "failure", why->msg);
@@ -195,8 +197,8 @@ static void show_end(struct watch *w, const struct training_result *r, const cha
     live_view_message(
         w->view, "%s: %s after %s steps in %s%s, %llu restart%s; %s", w->run,
         training_end_name(r->end), format_count(r->env_steps, steps, sizeof(steps)),
-        format_duration(r->wall_seconds, time_text, sizeof(time_text)), team,
-        (unsigned long long)r->restarts, r->restarts == 1 ? "" : "s", path);
+        format_duration(r->total_seconds, time_text, sizeof(time_text)), team,
+        (unsigned long long)r->total_restarts, r->total_restarts == 1 ? "" : "s", path);
     if (r->end != TRAINING_DONE && r->checkpoint_step >= 0 &&
         (r->end != TRAINING_FAILED || r->resume_step == r->checkpoint_step))
         live_view_message(

@@ -293,6 +293,7 @@ int run_fold_spawn(struct run_model *m, const struct run_event *e, const char *s
     struct run_agent_status *a = in_state(m, e, state);
     const int is_restart = e->kind == RUN_EVENT_RESPAWN;
 
+    m->status.total_restarts += is_restart;
     if (a == NULL)
         return 1;
     a->pid = e->process.pid;

@@ -66,6 +66,8 @@ static const struct member fields[] = {
     OF(U64, total_episodes),
     OF(F64, steps_per_second),
     MEMBER_AS(struct run_status, F64, "elapsed_seconds", elapsed_s),
+    MEMBER_AS(struct run_status, F64, "total_seconds", total_s),
+    OF(U64, total_restarts),
     OF(I64, checkpoint_step),
     OF(F64, team_return_mean),
     OF(BOOL, exact),

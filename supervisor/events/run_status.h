@@ -4,7 +4,7 @@
  * Map      run, began?, state, failure?, failure_agent?, failure_file?,
  *          failure_line?, stalled_since?, stalled_why?, exit_code?, pid,
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
- *          steps_per_second, elapsed_seconds, checkpoint_step, team_return_mean?, exact,
+ *          steps_per_second, elapsed_seconds, total_seconds, total_restarts?, checkpoint_step, team_return_mean?, exact,
  *          numerics?, not_portable?, agents and environments: [{name, pid, state, given_up?,
  *          restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
  *          slow_answers, skipped_episodes, lost_seconds}], nodes: [{name, host?, state,
@@ -96,6 +96,8 @@ struct run_status {
         total_episodes;      /* the run's length: one of them, the other is 0 */
     double steps_per_second; /* smoothed; 0 when the run is over */
     double elapsed_s;        /* since this supervisor started */
+    double total_s;          /* that all supervisors of the run together have run */
+    uint64_t total_restarts; /* of all processes, under all supervisors */
     int64_t checkpoint_step; /* the newest complete one; -1: none */
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
     int exact; /* the run will end with the bytes of an undisturbed run. 0 once an agent

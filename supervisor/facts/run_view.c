@@ -29,14 +29,12 @@ void run_view_put(const struct run_view *v, struct json *j)
 
 static void put_agents(const struct run_status *s, struct json *j)
 {
-    uint64_t restarts = 0, given_up = 0;
+    uint64_t given_up = 0;
 
-    for (size_t i = 0; i < s->n_agents; i++) {
-        restarts += s->agents[i].restarts;
+    for (size_t i = 0; i < s->n_agents; i++)
         given_up += s->agents[i].given_up != NULL;
-    }
     json_put_u64(j, "agents", s->n_agents);
-    json_put_u64(j, "restarts", restarts);
+    json_put_known(j, "restarts", s->total_restarts != RUN_UNKNOWN, s->total_restarts);
     json_put_u64(j, "given_up", given_up);
 }
 

@@ -90,7 +90,7 @@ export function showRun(main, name, tabName) {
     setFact(facts.checkpoint, s.checkpoint_step >= 0 ? short(s.checkpoint_step) : "–", whole(s.checkpoint_step));
     const rss = [...s.agents, ...s.environments].reduce((n, a) => n + Math.max(0, a.rss_bytes ?? 0), 0);
     setFact(facts.memory, live && rss ? bytes(rss) : "–");
-    setFact(facts.elapsed, duration(s.elapsed_seconds));
+    setFact(facts.elapsed, duration(s.total_seconds ?? s.elapsed_seconds));
     for (const part of parts) part.update(view);
   }
 

@@ -167,6 +167,7 @@ void run_record_read(struct run_record *ret, const char *path)
     read_checkpoints(ret, path);
     if (s->elapsed_s < 0)
         s->elapsed_s = run_model_open_seconds(&ret->model);
+    s->total_s = ret->model.seconds + run_model_open_seconds(&ret->model);
     if (!ret->is_live) {
         run_model_end_processes(&ret->model);
         s->pid = s->keeper_pid = 0;

@@ -654,6 +654,8 @@ int training_run(const struct training_args *args, struct training_result *ret,
     }
     find_resume_step(t, rc);
     training_journal_end(t, rc);
+    ret->total_seconds = t->model.seconds;
+    ret->total_restarts = t->model.status.total_restarts;
     training_end_rescue(t);
     ret->is_unchanged = args->resume != NULL && !t->committed;
     release(t);

@@ -135,6 +135,9 @@ struct training_result {
     struct err unread; /* why resume_step is not known; code 0: it is known */
     int is_unchanged;  /* a resume failed before it changed the run directory */
     double wall_seconds;
+    double
+        total_seconds; /* these two of all supervisors of the run; the others of this one */
+    uint64_t total_restarts;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };
 

@@ -110,6 +110,7 @@ static void take_environments(struct training *t)
 void training_status(struct training *t, struct run_status *ret)
 {
     const struct run_status *known = &t->model.status;
+    const double elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     struct rollout_progress at = {.env_steps = training_steps(t)};
 
     if (t->rollout != NULL)
@@ -134,7 +135,9 @@ void training_status(struct training *t, struct run_status *ret)
         .total_steps = (uint64_t)t->wanted.run.env_steps,
         .total_episodes = (uint64_t)t->wanted.run.episodes,
         .steps_per_second = life_state_is_paused(t->state) ? 0 : t->rate.per_second,
-        .elapsed_s = (double)(uv_hrtime() - t->began_ns) * 1e-9,
+        .elapsed_s = elapsed_s,
+        .total_s = t->model.seconds + elapsed_s,
+        .total_restarts = known->total_restarts,
         .checkpoint_step = t->saved_step,
         .team_return_mean = t->result->team_return_mean,
         .numerics = numerics_names[t->config->run.numerics],

@@ -52,6 +52,30 @@ def test_status_of_a_run_that_is_done(w):
     assert "a: done, step 2,000 of 2,000; exit code 0\n" in w.brood("status", "a")[0]
 
 
+def test_a_resume_counts_on(w):
+    """Time and restarts of all supervisors, beside those of the newest."""
+    p, run = start_saved(w, "long"), w.run_dir("long")
+    harness.kill(harness.agents_of(p.pid)["agent_1"])
+    harness.wait_until("a respawn", lambda: journal(run, "respawn"))
+    assert w.status("long")["total_restarts"] == 1
+    interrupt(p)
+    before = w.status("long")
+    assert before["total_restarts"] == 1, before
+    assert before["total_seconds"] == before["elapsed_seconds"] > 0, before
+    assert "1 restart;" in p.log.read_text(), p.log.read_text()
+    steps = before["env_steps"] + 2000
+    out, err = w.brood("resume", "long", "--json", "--set", f"run.env_steps={steps}")
+    end, after = harness.json_lines(out)[-1], w.status("long")
+    assert (end["restarts"], end["total_restarts"]) == (0, 1), end
+    assert "1 restart;" in err, err
+    assert after["total_restarts"] == 1, after
+    for now, total in ((end["wall_seconds"], end["total_seconds"]),
+                       (after["elapsed_seconds"], after["total_seconds"])):
+        assert abs(now + before["total_seconds"] - total) < 0.01, (before, end, after)
+    out, _ = w.brood("resume", "long", "--json")  # it is done already
+    assert abs(harness.json_lines(out)[-1]["total_seconds"] - end["total_seconds"]) < 0.01, out
+
+
 def test_status_tells_every_end(w):
     p = start_run(w, "stopped")
     harness.kill(harness.agents_of(p.pid)["agent_1"])

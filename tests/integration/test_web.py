@@ -405,7 +405,7 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
 
     def strip(status):   # memory and states of processes, rates, times; what the view has not
         return {k: v for k, v in status.items() if k not in (
-            "elapsed_seconds", "agents", "steps_per_second", "metrics")}
+            "elapsed_seconds", "total_seconds", "agents", "steps_per_second", "metrics")}
     c.until("the same", lambda m: m.get("push") == "run" and m["run"] == "live" and
             m["status"]["state"] == "paused" and strip(m["status"]) ==
             strip(harness.json_lines(w.brood("status", run, "--json")[0])[0]))

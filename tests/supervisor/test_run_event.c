@@ -280,6 +280,7 @@ START_TEST(a_record_is_what_the_newest_supervisor_left)
     ck_assert_str_eq(s->not_portable, "run.numerics is native");
     ck_assert(s->env_steps == 100 && s->episodes == 4 && s->round == 4 && !s->exact);
     ck_assert(s->team_return_mean == -1.5 && s->elapsed_s == 2 && s->pid == 0);
+    ck_assert(s->total_s == 4 && s->total_restarts == 1);
     ck_assert_uint_eq(s->n_agents, 2);
     ck_assert_str_eq(s->agents[0].last_exit, "code 3");
     ck_assert(s->agents[0].restarts == 0 && s->agents[0].given_up == NULL);
@@ -384,6 +385,8 @@ static const struct run_status status = {
     .total_steps = 100,
     .steps_per_second = 2.5,
     .elapsed_s = 30,
+    .total_s = 45,
+    .total_restarts = 4,
     .checkpoint_step = -1,
     .team_return_mean = (double)NAN,
     .exact = 1,
@@ -401,7 +404,8 @@ static const char status_json[] =
     "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
     "\"total_steps\": 100, \"total_episodes\": 0, \"steps_per_second\": 2.5, "
-    "\"elapsed_seconds\": 30, \"checkpoint_step\": -1, \"team_return_mean\": null, "
+    "\"elapsed_seconds\": 30, \"total_seconds\": 45, \"total_restarts\": 4, "
+    "\"checkpoint_step\": -1, \"team_return_mean\": null, "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
     "\"agents\": [{\"name\": \"a\", \"pid\": 7, \"state\": \"busy\", \"given_up\": null, "
     "\"restarts\": 2, \"rss_bytes\": 1, \"update\": 3, \"last_exit\": null, "
