@@ -60,6 +60,7 @@ void run_model_init(struct run_model *m)
                                        .team_return_mean = (double)NAN,
                                        .elapsed_s = -1,
                                        .checkpoint_step = -1,
+                                       .learners = RUN_UNKNOWN,
                                        .exact = 1}};
     keep(&m->status.state, "starting");
 }

@@ -73,6 +73,7 @@ static const struct member fields[] = {
     OF(BOOL, exact),
     OF(TEXT, numerics),
     OF(TEXT, not_portable),
+    OF(U64, learners),
     MEMBER_LIST_OF(struct run_status, agents, n_agents, struct run_agent_status,
                    process_fields),
     MEMBER_LIST_OF(struct run_status, environments, n_environments,

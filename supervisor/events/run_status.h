@@ -5,7 +5,7 @@
  *          failure_line?, stalled_since?, stalled_why?, exit_code?, pid,
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
  *          steps_per_second, elapsed_seconds, total_seconds, total_restarts?, checkpoint_step, team_return_mean?, exact,
- *          numerics?, not_portable?, agents and environments: [{name, pid, state, given_up?,
+ *          numerics?, not_portable?, learners?, agents and environments: [{name, pid, state, given_up?,
  *          restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
  *          slow_answers, skipped_episodes, lost_seconds}], nodes: [{name, host?, state,
  *          agents?, restarts, pid, why?}], pending: [{key, value, at_step?, agent?}]. Keys
@@ -107,7 +107,9 @@ struct run_status {
      * environment is external, or a graph calls libm. NULL: every machine with this
      * numerics version does (unknown before the agents are ready). */
     const char *not_portable;
-    const struct run_agent_status *agents;
+    uint64_t
+        learners; /* agents of the environment, each with a process; or RUN_UNKNOWN */
+    const struct run_agent_status *agents; /* also of central and ps processes */
     size_t n_agents;
     const struct run_agent_status *environments; /* processes of an external one */
     size_t n_environments;

@@ -33,7 +33,7 @@ static void put_agents(const struct run_status *s, struct json *j)
 
     for (size_t i = 0; i < s->n_agents; i++)
         given_up += s->agents[i].given_up != NULL;
-    json_put_u64(j, "agents", s->n_agents);
+    json_put_u64(j, "agents", s->learners != RUN_UNKNOWN ? s->learners : s->n_agents);
     json_put_known(j, "restarts", s->total_restarts != RUN_UNKNOWN, s->total_restarts);
     json_put_u64(j, "given_up", given_up);
 }

@@ -34,6 +34,7 @@ static void read_config(struct run_record *r, const char *path)
     if (run_config_read(&config, file, &options, NULL) == 0) {
         r->status.total_steps = (uint64_t)config.run.env_steps;
         r->status.total_episodes = (uint64_t)config.run.episodes;
+        r->status.learners = config.n_agents;
         run_config_done(&config);
     }
     free(file);

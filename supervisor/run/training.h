@@ -135,8 +135,8 @@ struct training_result {
     struct err unread; /* why resume_step is not known; code 0: it is known */
     int is_unchanged;  /* a resume failed before it changed the run directory */
     double wall_seconds;
-    double
-        total_seconds; /* these two of all supervisors of the run; the others of this one */
+    /* Of all supervisors of the run; wall_seconds and restarts are of this one. */
+    double total_seconds;
     uint64_t total_restarts;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
 };

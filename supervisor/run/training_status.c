@@ -143,6 +143,7 @@ void training_status(struct training *t, struct run_status *ret)
         .numerics = numerics_names[t->config->run.numerics],
         .not_portable = known->not_portable,
         .exact = known->exact && env_host_is_exact(t->env_host),
+        .learners = t->config->n_agents,
         .agents = t->agent_status,
         .n_agents = t->specs.n,
         .environments = t->env_status,

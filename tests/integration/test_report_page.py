@@ -138,6 +138,14 @@ def test_the_page_of_a_run(w):
     assert page.tags.count("svg") == 1 and "polyline" in page.tags, page.tags
 
 
+def test_agents_are_counted_without_those_that_serve_them(w):
+    train(w, "a", "--set", "defaults.share=team")
+    s = w.status("a")
+    assert len(s["agents"]) == 4 and s["learners"] == 3, s
+    one, = page_of(w, "a").facts["runs"]
+    assert (one["agents"], one["restarts"]) == (3, 0), one
+
+
 def test_runs_stand_side_by_side(w):
     w.brood("run", w.small(steps=400, evaluate=200), "--name", "a", "--seeds", "1,2", "-q")
     train(w, "b", "--set", "defaults.discount=0.9")

@@ -391,6 +391,7 @@ static const struct run_status status = {
     .team_return_mean = (double)NAN,
     .exact = 1,
     .numerics = "portable",
+    .learners = 1,
     .agents = agents,
     .n_agents = 2,
     .nodes = nodes,
@@ -407,6 +408,7 @@ static const char status_json[] =
     "\"elapsed_seconds\": 30, \"total_seconds\": 45, \"total_restarts\": 4, "
     "\"checkpoint_step\": -1, \"team_return_mean\": null, "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
+    "\"learners\": 1, "
     "\"agents\": [{\"name\": \"a\", \"pid\": 7, \"state\": \"busy\", \"given_up\": null, "
     "\"restarts\": 2, \"rss_bytes\": 1, \"update\": 3, \"last_exit\": null, "
     "\"host\": \"m\", \"total_restarts\": 3, \"hangs\": 1, \"slow_answers\": 2, "
