@@ -160,10 +160,9 @@ static void put_summary(const struct html_runs *all, const struct html_run *r,
                         struct json *j)
 {
     const struct run_view view = view_of(r);
-    const char *began = view.status->began;
 
     json_object(j);
-    run_summary_put(&view, NULL, began != NULL ? began : "", r->progress, j);
+    run_summary_put(&view, NULL, r->progress, j);
     json_close(j);
 }
 

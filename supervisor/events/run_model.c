@@ -53,15 +53,8 @@ double run_model_open_seconds(const struct run_model *m)
 
 void run_model_init(struct run_model *m)
 {
-    *m = (struct run_model){.status = {.failure_line = RUN_UNKNOWN,
-                                       .exit_code = -1,
-                                       .round = RUN_UNKNOWN,
-                                       .episodes = RUN_UNKNOWN,
-                                       .team_return_mean = (double)NAN,
-                                       .elapsed_s = -1,
-                                       .checkpoint_step = -1,
-                                       .learners = RUN_UNKNOWN,
-                                       .exact = 1}};
+    *m = (struct run_model){.status = run_status_unknown()};
+    m->status.total_restarts = 0;
     keep(&m->status.state, "starting");
 }
 

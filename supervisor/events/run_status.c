@@ -93,6 +93,21 @@ static void put_json(struct json *j, const struct member *m, const struct run_st
     value_json(j, &v);
 }
 
+struct run_status run_status_unknown(void)
+{
+    return (struct run_status){.failure_line = RUN_UNKNOWN,
+                               .exit_code = -1,
+                               .round = RUN_UNKNOWN,
+                               .episodes = RUN_UNKNOWN,
+                               .elapsed_s = -1,
+                               .total_s = (double)NAN,
+                               .total_restarts = RUN_UNKNOWN,
+                               .checkpoint_step = -1,
+                               .team_return_mean = (double)NAN,
+                               .exact = 1,
+                               .learners = RUN_UNKNOWN};
+}
+
 double run_status_part(const struct run_status *s)
 {
     const double part = s->total_steps != 0

@@ -119,6 +119,8 @@ struct run_status {
     size_t n_pending;
 };
 
+/* Nothing is known of the run: all is unknown, zero or NULL, also its name and state. */
+struct run_status run_status_unknown(void);
 /* The completed part of the run, 0 to 1; -1 if its length is not limited. */
 double run_status_part(const struct run_status *s);
 /* The state to show: "frozen" rather than "busy" for an agent that was given up. */

@@ -63,18 +63,17 @@ static void put_spark(const struct progress *p, struct json *j)
     free(values);
 }
 
-void run_summary_put(const struct run_view *v, const char *study, const char *began,
+void run_summary_put(const struct run_view *v, const char *study,
                      const struct progress *p, struct json *j)
 {
     static const char *const keys[] = {
-        "state",    "exit_code",      "env_steps",       "total_steps",
+        "began",    "state",          "exit_code",       "env_steps",       "total_steps",
         "episodes", "total_episodes", "checkpoint_step", "team_return_mean"};
 
     json_put_str(j, "run", v->name);
     json_put_str(j, "study", study);
     run_status_json_some(j, v->status, keys, sizeof(keys) / sizeof(keys[0]));
     json_put_bool(j, "live", v->is_live);
-    json_put_str(j, "began", *began != '\0' ? began : NULL);
     put_agents(v->status, j);
     json_put_array(j, "spark");
     if (p != NULL)

@@ -34,8 +34,8 @@ enum { RUN_SPARK = 64 };
 /* The run in a list, into an object that is open: "run", "study", state and progress, "live",
  * "began", "agents", "restarts", "given_up", and "spark": of the teams' mean return at most
  * RUN_SPARK samples, the first and the newest included; in training or, without any, in
- * evaluations. study NULL: of none; began "": not known; p: its course, NULL: there is none. */
-void run_summary_put(const struct run_view *v, const char *study, const char *began,
+ * evaluations. study NULL: of none; p: its course, NULL: there is none. */
+void run_summary_put(const struct run_view *v, const char *study,
                      const struct progress *p, struct json *j);
 
 #endif

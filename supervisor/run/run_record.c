@@ -4,7 +4,6 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/progress.h"
-#include "supervisor/proc/agent_table.h"
 #include "supervisor/run/journal.h"
 #include "supervisor/run/journal_read.h"
 #include "supervisor/run/run_dir.h"
@@ -12,7 +11,6 @@
 
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,21 +139,6 @@ int run_record_exit_code(const char *path, int *ret_has_end)
     *ret_has_end = r.has_end;
     run_record_done(&r);
     return code;
-}
-
-static int take_first(void *ctx, uint64_t line, const struct run_event *e)
-{
-    (void)snprintf(ctx, LOG_TIME_BYTES, "%s", e->time);
-    return 1;
-}
-
-void run_record_began(const char *path, char ret[32])
-{
-    char *journal = file_of(path, "journal");
-
-    *ret = '\0';
-    (void)journal_each_event(journal, take_first, ret, NULL);
-    free(journal);
 }
 
 void run_record_read(struct run_record *ret, const char *path)

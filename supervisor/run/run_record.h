@@ -37,9 +37,6 @@ void run_record_read(struct run_record *ret, const char *path);
 void run_record_note_silence(struct run_record *r);
 void run_record_done(struct run_record *r);
 
-/* Reads only when the run began, from the journal: "2026-01-31T12:00:00.123Z"; "" if that
- * is unknown. */
-void run_record_began(const char *path, char ret[32]);
 /* Reads only how the run ended: enum run_exit, or 128 + SIGKILL if no end is recorded
  * (*ret_has_end 0). -1: a supervisor holds the lock, or the lock is not readable. */
 int run_record_exit_code(const char *path, int *ret_has_end);

@@ -10,13 +10,11 @@
  */
 #include "supervisor/run/training_internal.h"
 
-#include "common/mem/xmalloc.h"
 #include "common/msg/protocol.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/run/journal_read.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum process_kind { AN_AGENT, AN_ENVIRONMENT };

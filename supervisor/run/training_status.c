@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Smoothed over about 3 s, so that the remaining time shown does not jump. */

@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,15 +140,14 @@ static struct run *find(const struct runs *r, const char *name)
 /* ---- reading one run, on a thread of the pool ---- */
 
 static void put_summary(const struct job *job, struct json *j,
-                        const struct run_record *record, const char *began,
-                        const struct progress *course)
+                        const struct run_record *record, const struct progress *course)
 {
     const struct run_view view = {
         .name = job->name, .status = &record->status, .is_live = record->is_live};
 
     json_begin(j);
     json_object(j);
-    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, began, course, j);
+    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, course, j);
     json_close(j);
 }
 
@@ -160,12 +158,10 @@ static void read_summary(struct reading *reading)
     char *file = xasprintf("%s/metrics/progress.csv", job->path);
     struct progress *course = NULL;
     struct run_record record;
-    char began[32];
 
-    run_record_began(job->path, began);
     run_record_read(&record, job->path);
     (void)progress_read_course(&course, file, RUN_SPARK, NULL);
-    put_summary(job, &job->json, &record, began, course);
+    put_summary(job, &job->json, &record, course);
     progress_free(course);
     run_record_done(&record);
     free(file);
@@ -176,14 +172,10 @@ static void start_jobs(struct runs *r);
 
 struct run_status runs_unreadable(void)
 {
-    return (struct run_status){.state = "unreadable",
-                               .exit_code = -1,
-                               .round = RUN_UNKNOWN,
-                               .episodes = RUN_UNKNOWN,
-                               .team_return_mean = (double)NAN,
-                               .elapsed_s = -1,
-                               .checkpoint_step = -1,
-                               .exact = 1};
+    struct run_status ret = run_status_unknown();
+
+    ret.state = "unreadable";
+    return ret;
 }
 
 static void take_summary(struct runs *r, struct run *one, struct json *j)
@@ -209,7 +201,7 @@ static void take_unread(struct runs *r, struct run *one, const struct job *job,
 
     if (why->code == -ENOENT)
         return;
-    put_summary(job, &j, &unknown, "", NULL);
+    put_summary(job, &j, &unknown, NULL);
     take_summary(r, one, &j);
     json_done(&j);
     one->is_stale = 1;
