@@ -141,7 +141,7 @@ static const struct kind {
     [RUN_EVENT_STALLS] = {"supervisor-stalls", J | H, FIELDS(stall_fields),
                           run_fold_stalls},
     [RUN_EVENT_GOES_ON] = {"supervisor-goes-on", J | H, FIELDS(stall_fields),
-                           run_fold_goes_on},
+                           run_fold_stalls},
     [RUN_EVENT_INEXACT] = {"inexact", J | P | H, FIELDS(why_fields), run_fold_inexact},
     [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields),

@@ -96,12 +96,12 @@ static void begin_processes(struct run_processes *p)
 
 static void remove_nodes(struct run_model *m)
 {
-    for (size_t i = 0; i < m->n_nodes; i++) {
+    for (size_t i = 0; i < m->status.n_nodes; i++) {
         keep(&m->nodes[i].name, NULL);
         keep(&m->nodes[i].host, NULL);
         keep(&m->nodes[i].why, NULL);
     }
-    m->n_nodes = m->status.n_nodes = 0;
+    m->status.n_nodes = 0;
 }
 
 int run_fold_begin(struct run_model *m, const struct run_event *e, const char *state)
@@ -185,13 +185,8 @@ int run_fold_failed(struct run_model *m, const struct run_event *e, const char *
 int run_fold_stalls(struct run_model *m, const struct run_event *e, const char *state)
 {
     if (e->stall.pid == m->status.pid)
-        keep(&m->status.stalled_since, e->stall.since);
-    return 1;
-}
-
-int run_fold_goes_on(struct run_model *m, const struct run_event *e, const char *state)
-{
-    keep(&m->status.stalled_since, NULL);
+        keep(&m->status.stalled_since,
+             e->kind == RUN_EVENT_STALLS ? e->stall.since : NULL);
     return 1;
 }
 
@@ -413,7 +408,7 @@ void run_model_end_processes(struct run_model *m)
     m->status.pid = m->status.keeper_pid = 0;
     end_processes(&m->agents);
     end_processes(&m->environments);
-    for (size_t i = 0; i < m->n_nodes; i++) {
+    for (size_t i = 0; i < m->status.n_nodes; i++) {
         m->nodes[i].pid = 0;
         m->nodes[i].state = "gone";
     }
@@ -424,17 +419,19 @@ void run_model_end_processes(struct run_model *m)
 /* Adds it if it is new. NULL: the event names none, or there are too many. */
 static struct run_node_status *node_of(struct run_model *m, const char *name)
 {
-    for (size_t i = 0; name != NULL && i < m->n_nodes; i++)
+    const size_t n = m->status.n_nodes;
+
+    for (size_t i = 0; name != NULL && i < n; i++)
         if (strcmp(m->nodes[i].name, name) == 0)
             return &m->nodes[i];
-    if (name == NULL || m->n_nodes == RUN_MODEL_PROCESSES_MAX)
+    if (name == NULL || n == RUN_MODEL_PROCESSES_MAX)
         return NULL;
-    m->nodes = xreallocarray(m->nodes, m->n_nodes + 1, sizeof(*m->nodes));
-    m->nodes[m->n_nodes] = (struct run_node_status){.agents = RUN_UNKNOWN};
-    keep(&m->nodes[m->n_nodes].name, name);
+    m->nodes = xreallocarray(m->nodes, n + 1, sizeof(*m->nodes));
+    m->nodes[n] = (struct run_node_status){.agents = RUN_UNKNOWN};
+    keep(&m->nodes[n].name, name);
     m->status.nodes = m->nodes;
-    m->status.n_nodes = ++m->n_nodes;
-    return &m->nodes[m->n_nodes - 1];
+    m->status.n_nodes = n + 1;
+    return &m->nodes[n];
 }
 
 static struct run_node_status *node_in_state(struct run_model *m,

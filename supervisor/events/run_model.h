@@ -17,7 +17,8 @@
 #include "supervisor/events/run_event.h"
 #include "supervisor/events/run_status.h"
 
-#define RUN_MODEL_PROCESSES_MAX 16384 /* of agents, and of environments; nodes */
+/* The most agents, environment processes and nodes; others are left out. */
+#define RUN_MODEL_PROCESSES_MAX 16384
 
 struct run_processes { /* private */
     struct run_agent_status *list;
@@ -30,12 +31,12 @@ struct run_model {
     uint64_t deaths; /* of processes, nodes and supervisors; not at the end of the run */
     double seconds;  /* of the supervisors that have ended */
 
-    int gave_up, is_open; /* private from here on: is_open: a supervisor has no end yet */
-    char session[LOG_TIME_BYTES],
-        newest[LOG_TIME_BYTES]; /* its first event; the last one */
+    int gave_up,
+        is_open; /* private from here on; is_open: the newest one has no end yet */
+    char session[LOG_TIME_BYTES]; /* when it began */
+    char newest[LOG_TIME_BYTES];  /* the time of the last event */
     struct run_processes agents, environments;
-    struct run_node_status *nodes;
-    size_t n_nodes;
+    struct run_node_status *nodes; /* [status.n_nodes] */
 };
 
 void run_model_init(struct run_model *m);
@@ -54,8 +55,7 @@ const struct run_agent_status *run_model_process(const struct run_model *m,
  * expects or that is recorded already. */
 typedef int run_fold(struct run_model *m, const struct run_event *e, const char *state);
 run_fold run_fold_begin, run_fold_end, run_fold_supervisor_exit, run_fold_run,
-    run_fold_failed, run_fold_stalls, run_fold_goes_on, run_fold_inexact,
-    run_fold_not_portable;
+    run_fold_failed, run_fold_stalls, run_fold_inexact, run_fold_not_portable;
 run_fold run_fold_process, run_fold_spawn, run_fold_ready, run_fold_exit, run_fold_slow,
     run_fold_mode, run_fold_skip, run_fold_node, run_fold_node_lost;
 /* What every event tells: its time and step. */
