@@ -140,17 +140,24 @@ struct readings *readings_new(uv_loop_t *loop)
     return all;
 }
 
+static struct reading *find_waiting(const struct readings *all)
+{
+    struct reading *r;
+
+    TAILQ_FOREACH(r, &all->list, entry)
+    if (r->state == READING_WAITS)
+        break;
+    return r;
+}
+
 void readings_close(struct readings *all)
 {
-    struct reading *r, *next;
+    struct reading *r;
 
     all->is_closing = 1;
-    for (r = TAILQ_FIRST(&all->list); r != NULL; r = next) {
-        next = TAILQ_NEXT(r, entry);
-        if (r->state != READING_WAITS)
-            continue;
+    while ((r = find_waiting(all)) != NULL) {
         TAILQ_REMOVE(&all->list, r, entry);
-        r->free(r);
+        r->free(r); /* which may add another */
     }
     /* Unreferenced: it does not keep the loop, which ends with the last thread. */
     (void)uv_timer_start(&all->timer, on_too_late, READING_WITHIN_MS, 0);

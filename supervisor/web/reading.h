@@ -61,7 +61,7 @@ struct readings; /* opaque */
 /* Sets the number of threads; before libuv starts them. */
 void readings_set_pool(void);
 struct readings *readings_new(uv_loop_t *loop);
-/* Begins no further reading. The loop ends once the threads have; one that hangs ends with the
+/* Begins no further reading, and frees those that wait. The loop ends once the threads have; one that hangs ends with the
  * process, within READING_WITHIN_MS. */
 void readings_close(struct readings *all);
 /* After the loop has ended: it ends once more, with the timer closed, then readings_free. */
