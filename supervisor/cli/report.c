@@ -1,7 +1,8 @@
 #include "supervisor/cli/report.h"
 
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/events/run_model.h"
+#include "supervisor/run/journal_read.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -66,11 +67,14 @@ static int take_series(struct series *s, const struct progress *p, const char *p
 
 static void read_counts(struct series *s, const char *path)
 {
-    struct run_record r;
+    struct run_model m;
+    char *file = xasprintf("%s/journal", path);
 
-    run_record_read(&r, path);
-    s->count = run_status_counts(&r.status);
-    run_record_done(&r);
+    run_model_init(&m);
+    (void)journal_fold(file, &m, NULL);
+    s->count = run_status_counts(&m.status);
+    run_model_done(&m);
+    free(file);
 }
 
 static int read_series(struct series *s, const char *path, char **metric, struct err *err)

@@ -236,3 +236,14 @@ int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
 
     return journal_each(path, take_line, &to, err);
 }
+
+static int fold_event(void *ctx, uint64_t line, const struct run_event *e)
+{
+    (void)run_event_fold(ctx, e);
+    return 0;
+}
+
+int journal_fold(const char *path, struct run_model *m, struct err *err)
+{
+    return journal_each_event(path, fold_event, m, err);
+}

@@ -52,6 +52,9 @@ int journal_each(const char *path, journal_event_fn fn, void *ctx, struct err *e
 typedef int (*journal_run_event_fn)(void *ctx, uint64_t line, const struct run_event *e);
 int journal_each_event(const char *path, journal_run_event_fn fn, void *ctx,
                        struct err *err);
+/* Folds all events into the model, from the first on (run_event_fold). Errors of journal_each; the
+ * model then has the events before. */
+int journal_fold(const char *path, struct run_model *m, struct err *err);
 /* Converts one line; the event borrows the line's texts. */
 void journal_to_event(struct run_event *ret, const struct journal_event *line);
 

@@ -74,12 +74,6 @@ static void read_checkpoints(struct run_record *r, const char *path)
 
 /* ---- the whole record ---- */
 
-static int take_event(void *ctx, uint64_t line, const struct run_event *e)
-{
-    (void)run_event_fold(ctx, e);
-    return 0;
-}
-
 /* Sets what the journal records. */
 static void take_journal(struct run_record *r, const char *path)
 {
@@ -88,7 +82,7 @@ static void take_journal(struct run_record *r, const char *path)
 
     *r = (struct run_record){0};
     run_model_init(&r->model);
-    rc = journal_each_event(journal, take_event, &r->model, NULL);
+    rc = journal_fold(journal, &r->model, NULL);
     r->is_unreadable = rc < 0 && rc != ERR_NOT_FOUND;
     r->status = r->model.status;
     free(journal);

@@ -50,18 +50,11 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
     return rc;
 }
 
-static int take_past_event(void *ctx, uint64_t line, const struct run_event *e)
-{
-    (void)run_event_fold(ctx, e);
-    return 0;
-}
-
 /* A journal that cannot be read fails the resume later (training_plan_mode_changes). */
 void training_read_history(struct training *t)
 {
     if (t->args->resume != NULL)
-        (void)journal_each_event(run_dir_file(t->args->dir, "journal"), take_past_event,
-                                 &t->model, NULL);
+        (void)journal_fold(run_dir_file(t->args->dir, "journal"), &t->model, NULL);
 }
 
 void training_journal_begin(struct training *t)
