@@ -209,7 +209,7 @@ struct training_set_result { /* borrowed for the call */
     uint64_t at;             /* joint step of the first round with the new values */
     /* Assignments "KEY=VALUE,...", "" for none: those that take effect at that step, and
      * those that wait for a respawn of their agent. */
-    char *changes, *waits;
+    const char *changes, *waits;
     const struct run_pending *cancelled; /* [n_cancelled], of training_cancel */
     size_t n_cancelled;
 };

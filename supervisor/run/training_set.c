@@ -25,11 +25,10 @@ struct change_request {
     uint64_t at; /* of SET */
     training_set_fn fn;
     void *ctx;
-    struct run_config tried; /* what is being tried; or all-zero */
-    uint8_t *agents;         /* [n_agents] of `tried`: 1 where a process has to try it */
+    uint8_t *agents; /* 1 where a process has to try its configuration; NULL: none has */
+    struct run_config tried; /* what they try; [n_agents] agents */
     size_t agent;            /* the one that is being tried */
     struct agent_spec spec;  /* of its process */
-    int is_accepted;         /* all of them have accepted it */
     struct change_request *next;
 };
 
@@ -392,23 +391,30 @@ static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 
 static void on_tried(void *ctx, const struct err *why);
 
-/* Marks the agents that a respawn would give another configuration, one of each group that
- * differs only in its names. */
-static void mark_agents(const struct training *t, struct change_request *r)
+/* The agents that a respawn would give a configuration which no process has tried, one of each
+ * group that differs only in its names: [n_agents], 1 for each; free(). NULL: there are none. */
+static uint8_t *find_untried(const struct training *t, const struct change_request *r,
+                             const struct run_config *wanted)
 {
+    const struct env_spec *env = vec_env_spec(t->env);
+    const int was_tried = r->agents != NULL;
+    uint8_t *ret = xcalloc(wanted->n_agents, 1);
     struct config_diff d;
+    int n = 0;
 
-    r->agents = xcalloc(r->tried.n_agents, 1);
-    run_config_diff(&d, &t->wanted, &r->tried, 0);
+    run_config_diff(&d, was_tried ? &r->tried : &t->wanted, wanted, 0);
     for (size_t i = 0; i < d.n; i++)
-        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < r->tried.n_agents)
-            r->agents[d.list[i].agent] = 1;
+        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < wanted->n_agents)
+            n += ret[d.list[i].agent] = 1;
     config_diff_done(&d);
-    for (size_t i = r->tried.n_agents; i-- > 1;)
-        if (r->agents[i] && r->agents[i - 1] &&
-            trial_is_like_last(&r->tried, vec_env_spec(t->env), i) &&
-            trial_is_like_last(t->config, vec_env_spec(t->env), i))
-            r->agents[i] = 0;
+    for (size_t i = wanted->n_agents; i-- > 1;)
+        if (ret[i] && ret[i - 1] && trial_is_like_last(wanted, env, i) &&
+            trial_is_like_last(t->config, env, i))
+            ret[i] = 0;
+    if (n > 0)
+        return ret;
+    free(ret);
+    return NULL;
 }
 
 /* Lets the next process try the configuration that its agent would get with a respawn, so that
@@ -433,6 +439,24 @@ static int try_next(struct training *t, struct change_request *r, struct err *er
     return rc < 0 ? rc : 1;
 }
 
+/* Begins to try what no process has tried of `wanted`, which the request then takes. Returns as
+ * try_next. */
+static int try_changed(struct training *t, struct change_request *r,
+                       struct run_config *wanted, struct err *err)
+{
+    uint8_t *agents = find_untried(t, r, wanted);
+
+    if (agents == NULL)
+        return 0;
+    free(r->agents);
+    run_config_done(&r->tried);
+    r->agents = agents;
+    r->agent = 0;
+    r->tried = *wanted;
+    *wanted = (struct run_config){0};
+    return try_next(t, r, err);
+}
+
 static void answer(struct training *t, const struct training_set_result *result,
                    const struct err *why)
 {
@@ -443,27 +467,27 @@ static void answer(struct training *t, const struct training_set_result *result,
     free_request(r);
 }
 
-/* Proposes what the first request asks for. Processes try it first, if there are any for it;
- * then it is proposed once more, as the run has gone on meanwhile, and accepted. */
+/* Proposes what the first request asks for. Processes try it first, if there are any for it. Then
+ * it is proposed once more, because the run has gone on, and a user may have edited config.yaml
+ * again; what differs is tried, too, and the rest accepted. */
 static void serve(struct training *t)
 {
     struct change_request *r = t->changes;
     struct training_set_result result = {0};
     struct proposal p = {0};
     struct err why = {0};
+    char *changes = NULL, *waits = NULL;
     int rc = check_can_change(t, &why);
 
     if (rc == 0)
         rc = r->kind == REQUEST_CANCEL ? propose_cancel(t, r, &p, &why)
-                                       : propose_change(t, r, &p, &result.waits, &why);
-    if (rc == 0 && !r->is_accepted && t->rollout != NULL) {
-        run_config_copy(&r->tried, &p.wanted);
-        mark_agents(t, r);
-        rc = try_next(t, r, &why);
-    }
+                                       : propose_change(t, r, &p, &waits, &why);
+    if (rc == 0 && t->rollout != NULL)
+        rc = try_changed(t, r, &p.wanted, &why);
     if (rc == 0) {
         result.at = p.at;
-        result.changes = config_settings_text(&p.changes);
+        result.changes = changes = config_settings_text(&p.changes);
+        result.waits = waits;
         rc = r->kind != REQUEST_CANCEL ? accept_change(t, &p, &why)
              : t->cancelled.n > 0      ? accept_cancel(t, &p, &why)
                                        : 0;
@@ -473,8 +497,8 @@ static void serve(struct training *t)
     proposal_done(&p);
     if (rc <= 0)
         answer(t, &result, rc < 0 ? &why : NULL);
-    free(result.changes);
-    free(result.waits);
+    free(changes);
+    free(waits);
 }
 
 static void serve_all(struct training *t)
@@ -494,7 +518,6 @@ static void on_tried(void *ctx, const struct err *why)
     r->agent++;
     if (rc == 0)
         rc = try_next(t, r, &err);
-    r->is_accepted = rc == 0;
     if (rc < 0)
         answer(t, NULL, &err);
     serve_all(t);

@@ -680,6 +680,35 @@ def test_a_run_goes_on_while_a_change_is_tried(w):
     assert slow.wait() != 0 and "the run is ending" in slow.log.read_text(), slow.wait()
 
 
+def test_what_is_edited_while_a_change_is_tried_is_tried_too(w):
+    go = w.path / "go"
+    p = w.start("run", program(w, steps=harness.FOREVER), "--name", "live", "--set",
+                f"defaults.environment={{GO: {go}}}", start_new_session=True)
+    run = w.run_dir("live")
+    harness.wait_until("steps", lambda: run.exists() and w.status("live")["env_steps"] > 0)
+    supervisor = harness.supervisor_of(p.pid)
+    file, text = run / "config.yaml", (run / "config.yaml").read_text()
+
+    def edit(agent_1):
+        """Both agents have a section, where the file names its agents."""
+        file.write_text(re.sub(r"(?<=pace: )even", agent_1, text, count=1))
+
+    assert "pace: even" in text, text
+    edit("slow")
+    harness.kill(supervisor, harness.signal.SIGHUP)
+    harness.wait_until("the process that tries it", lambda: sum(
+        "plain_program.py" in line and state != "Z"
+        for state, _, line in harness.children(supervisor).values()) == 4)
+    edit("never")
+    go.touch()
+    harness.wait_until("the refusal", lambda: "event=refused" in (run / "journal").read_text())
+    refused = [line for line in (run / "journal").read_text().splitlines()
+               if " event=refused " in line]
+    assert len(refused) == 1 and "it never begins" in refused[0], refused
+    w.brood("stop", "live")
+    p.wait()
+
+
 def test_programs_are_checked(w):
     """In any language: plain_program.py is on the protocol alone."""
     if importlib.util.find_spec("numpy") is None:

@@ -29,8 +29,8 @@ DESCRIPTION = {
          "max": 1.0, "change": "setting", "flags": []},
         {"key": "words", "type": "choice", "doc": "of no use", "default": "few",
          "names": ["few", "many"], "flags": ["variables"]},
-        {"key": "pace", "type": "choice", "doc": "slow: it begins when there is the file that GO names",
-         "default": "even", "names": ["even", "slow"], "change": "respawn", "flags": []}]}
+        {"key": "pace", "type": "choice", "doc": "slow: it begins when there is the file that GO names; never: it fails",
+         "default": "even", "names": ["even", "slow", "never"], "change": "respawn", "flags": []}]}
 
 
 def tensor(dtype, shape, data):
@@ -43,7 +43,10 @@ class Agent:
         me = next(a for a in conf["agents"] if a["name"] == self.name)
         self.obs, self.width = me["obs"], me["action"]["width"]
         self.block = mmap.mmap(BLOCK, 4096)
-        if conf["config"]["settings"]["pace"] == "slow":
+        pace = conf["config"]["settings"]["pace"]
+        if pace == "never":
+            raise ValueError("it never begins")
+        if pace == "slow":
             wait_for_go()
         step = conf["config"]["settings"]["step"]
         self.step = step if isinstance(step, float) else step[0]
