@@ -45,12 +45,11 @@ const char *config_path_within(const char *path, const char *prefix)
  * NULL if the path is not about this agent. */
 static const char *within_agent(const char *path, const char *name)
 {
-    char prefix[AGENT_NAME_MAX + 16];
+    const char *key = text_after(path, "agents.");
 
     if (strcmp(path, "agents") == 0)
         return "";
-    (void)snprintf(prefix, sizeof(prefix), "agents.%s", name);
-    return config_path_within(path, prefix);
+    return key != NULL ? config_path_within(key, name) : NULL;
 }
 
 void *run_config_locate(const struct run_config *c, const char *path,

@@ -55,7 +55,10 @@ static void add_schedule(struct change_plan *p, uint64_t at,
     int is_first = 1;
 
     for (uint64_t next; at != 0 || is_first; at = next, is_first = 0) {
-        struct planned_change c = {at, number, CHANGE_BEGINS, config_setting_copy(set)};
+        struct planned_change c = {.at = at,
+                                   .number = number,
+                                   .part = CHANGE_BEGINS,
+                                   .set = config_setting_copy(set)};
 
         next = ramp_next_stair(set->field, &set->schedule, at);
         if (next >= end)
@@ -77,8 +80,10 @@ void change_plan_add(struct change_plan *p, uint64_t at, const struct config_set
     if (set->schedule.over > 0)
         add_schedule(p, at, set, number);
     else
-        insert(p, &(struct planned_change){at, number, CHANGE_WHOLE,
-                                           config_setting_copy(set)});
+        insert(p, &(struct planned_change){.at = at,
+                                           .number = number,
+                                           .part = CHANGE_WHOLE,
+                                           .set = config_setting_copy(set)});
 }
 
 void change_plan_add_all(struct change_plan *p, uint64_t at,
@@ -111,12 +116,57 @@ void change_plan_remove(struct change_plan *p, size_t i)
     memmove(p->list + i, p->list + i + 1, (p->n - i) * sizeof(*p->list));
 }
 
+size_t change_plan_waiting(const struct change_plan *p)
+{
+    size_t i = p->n;
+
+    while (i > 0 && p->list[i - 1].at == CHANGE_AT_RESPAWN)
+        i--;
+    return i;
+}
+
+int change_plan_wait(struct change_plan *p, const struct run_config *from,
+                     const struct run_config *wanted, struct err *err)
+{
+    struct run_config planned;
+    struct config_diff d;
+    int rc = change_plan_fold(p, CHANGE_LAST_STEP, from, &planned, err);
+
+    if (rc < 0)
+        return rc;
+    while (p->n > 0 && p->list[p->n - 1].at == CHANGE_AT_RESPAWN)
+        change_plan_remove(p, p->n - 1);
+    run_config_diff(&d, &planned, wanted, 0);
+    for (size_t i = 0; i < d.n; i++)
+        if (d.list[i].kind == CHANGE_RESPAWN)
+            insert(p, &(struct planned_change){.at = CHANGE_AT_RESPAWN,
+                                               .agent = d.list[i].agent,
+                                               .part = CHANGE_WHOLE,
+                                               .set = config_change_setting(&d.list[i])});
+    config_diff_done(&d);
+    run_config_done(&planned);
+    return 0;
+}
+
+void change_plan_take_waiting(struct change_plan *p, size_t agent,
+                              struct config_settings *ret)
+{
+    for (size_t i = change_plan_waiting(p); i < p->n;) {
+        if (p->list[i].agent != agent) {
+            i++;
+            continue;
+        }
+        config_settings_add(ret, config_setting_copy(&p->list[i].set));
+        change_plan_remove(p, i);
+    }
+}
+
 const struct planned_change **change_plan_requests(const struct change_plan *p,
                                                    size_t *ret_n)
 {
     const struct planned_change **first = xcalloc(p->n_requests + 1, sizeof(*first));
 
-    for (size_t i = p->n; i-- > 0;)
+    for (size_t i = change_plan_waiting(p); i-- > 0;)
         first[p->list[i].number] = &p->list[i];
     *ret_n = 0;
     for (uint64_t k = 0; k < p->n_requests; k++)
@@ -201,7 +251,10 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
 
     run_config_copy(ret, from);
     for (size_t i = 0; rc == 0 && i < p->n && p->list[i].at <= step; i++) {
-        run_config_set(ret, &p->list[i].set);
+        if (p->list[i].at == CHANGE_AT_RESPAWN)
+            run_config_set_only(ret, &p->list[i].set); /* the agents have their own */
+        else
+            run_config_set(ret, &p->list[i].set);
         if (ends_step(p, i))
             rc = run_config_check_live(ret, err);
     }
@@ -213,11 +266,12 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
 int change_plan_each_step(const struct change_plan *p, const struct run_config *from,
                           change_plan_step_fn fn, void *ctx, struct err *err)
 {
+    const size_t n = change_plan_waiting(p);
     struct run_config now;
     int rc = 0;
 
     run_config_copy(&now, from);
-    for (size_t i = 0; i < p->n && rc == 0; i++) {
+    for (size_t i = 0; i < n && rc == 0; i++) {
         run_config_set(&now, &p->list[i].set);
         if (ends_step(p, i) && (rc = fn(ctx, p->list[i].at, &now, err)) < 0)
             (void)err_wrap(err, "at step %" PRIu64, p->list[i].at);
@@ -240,9 +294,10 @@ int change_plan_check_lengths(const struct change_plan *p, const struct run_conf
                               uint64_t next, uint64_t episodes, struct err *err)
 {
     struct run_length was = run_length_of(from), is = was;
+    const size_t n = change_plan_waiting(p);
     struct err why = {0};
 
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         run_length_change(&is, &p->list[i].set);
         if (!ends_step(p, i))
             continue;

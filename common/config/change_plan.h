@@ -5,6 +5,9 @@
  * first round with the new value begins. Changes are applied in the order of their steps;
  * changes of the same step are applied in the order in which they were accepted.
  *
+ * Waits    a value that takes a new process (CHANGE_RESPAWN) waits for the respawn of its agent:
+ *          one change for each agent, and one for the value of `defaults` from which the agents
+ *          have it. These stand behind all steps, and belong to no request.
  * Schedule a setting with a schedule (ramp.h) is one request and becomes a
  *          planned change for each step at which its value moves. A change of the same
  *          key at a later step ends the schedule there, even if it is accepted
@@ -27,9 +30,13 @@ enum change_part {
     CHANGE_ENDS,   /* its last one */
 };
 
+#define CHANGE_AT_RESPAWN UINT64_MAX              /* in place of a step: it waits */
+#define CHANGE_LAST_STEP  (CHANGE_AT_RESPAWN - 1) /* as a step: all that has one */
+
 struct planned_change {
     uint64_t at;
     uint64_t number; /* of the request that it comes from, in the order of acceptance */
+    size_t agent;    /* if it waits: whose respawn; n_agents: it is of `defaults` */
     enum change_part part;
     struct config_setting set;
 };
@@ -47,12 +54,21 @@ void change_plan_add(struct change_plan *p, uint64_t at,
 void change_plan_add_all(struct change_plan *p, uint64_t at,
                          const struct config_settings *settings);
 void change_plan_copy(struct change_plan *ret, const struct change_plan *p);
-/* The step of the first planned change; UINT64_MAX if there is none. */
+/* The step of the first planned change; CHANGE_AT_RESPAWN if there is none. */
 uint64_t change_plan_next(const struct change_plan *p);
 /* Removes the changes of `step` and earlier, which were applied. */
 void change_plan_drop(struct change_plan *p, uint64_t step);
 /* Removes change i of the list. */
 void change_plan_remove(struct change_plan *p, size_t i);
+/* Replaces all changes that wait by those that make `wanted` of `from` with the changes of all
+ * steps. ERR_CONFIG: as change_plan_fold. */
+int change_plan_wait(struct change_plan *p, const struct run_config *from,
+                     const struct run_config *wanted, struct err *err);
+/* Removes what waits for the agent's respawn, and appends it to *ret. */
+void change_plan_take_waiting(struct change_plan *p, size_t agent,
+                              struct config_settings *ret);
+/* The first of the changes that wait; they are the rest of the list. */
+size_t change_plan_waiting(const struct change_plan *p);
 /* The first change of each request that still has changes in the plan, in the order of
  * acceptance; free() the list. */
 const struct planned_change **change_plan_requests(const struct change_plan *p,
@@ -65,9 +81,9 @@ void change_plan_drop_outputs(struct change_plan *p);
  * Returns what cancels them in the journal, "KEY@STEP,..."; free(). NULL: there were none. */
 char *change_plan_cancel_after(struct change_plan *p, uint64_t step, int only_lengths);
 
-/* *ret: a copy of `from` to which the changes of `step` and earlier are applied. Returns
- * ERR_CONFIG if the configuration after all changes of one step is not valid; *ret is then
- * all-zero. */
+/* *ret: a copy of `from` to which the changes of `step` and earlier are applied; with
+ * CHANGE_AT_RESPAWN also those that wait. Returns ERR_CONFIG if the configuration after all
+ * changes of one step is not valid; *ret is then all-zero. */
 int change_plan_fold(const struct change_plan *p, uint64_t step,
                      const struct run_config *from, struct run_config *ret,
                      struct err *err);

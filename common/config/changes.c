@@ -376,17 +376,6 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
 
 /* ---- differences ---- */
 
-/* Whether the change was made before: it is no difference from what was agreed. */
-static int is_agreed(const struct config_diff *from_agreed, const struct config_change *c,
-                     size_t n_agents)
-{
-    for (size_t i = 0; i < from_agreed->n; i++)
-        if (strcmp(from_agreed->list[i].path, c->path) == 0 ||
-            (c->agent == n_agents && strcmp(from_agreed->list[i].key, c->key) == 0))
-            return 0;
-    return 1;
-}
-
 struct config_setting config_change_setting(const struct config_change *c)
 {
     struct config_setting s = {.path = xstrdup(c->path), .field = c->field};
@@ -397,34 +386,22 @@ struct config_setting config_change_setting(const struct config_change *c)
     return s;
 }
 
-void run_config_differences_beyond(struct config_settings *ret,
-                                   const struct run_config *was,
-                                   const struct run_config *agreed,
-                                   const struct run_config *is, unsigned kinds)
+void run_config_differences(struct config_settings *ret, const struct run_config *was,
+                            const struct run_config *is, unsigned kinds)
 {
-    struct config_diff d, from_agreed = {0};
+    struct config_diff d;
 
     run_config_diff(&d, was, is, 1);
-    if (agreed != NULL)
-        run_config_diff(&from_agreed, agreed, is, 0);
     for (size_t i = 0; i < d.n; i++) {
         const struct config_change *c = &d.list[i];
 
-        if ((kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART ||
-            (agreed != NULL && is_agreed(&from_agreed, c, is->n_agents)))
+        if ((kinds >> c->kind & 1u) == 0 || c->kind == CHANGE_RESTART)
             continue;
         /* else the value is absent, because another key is given instead */
         if (c->is != NULL || (c->field->flags & FIELD_SKIP_ZERO) != 0)
             config_settings_add(ret, config_change_setting(c));
     }
-    config_diff_done(&from_agreed);
     config_diff_done(&d);
-}
-
-void run_config_differences(struct config_settings *ret, const struct run_config *was,
-                            const struct run_config *is, unsigned kinds)
-{
-    run_config_differences_beyond(ret, was, NULL, is, kinds);
 }
 
 void run_config_take(struct run_config *c, const struct run_config *from, unsigned kinds)

@@ -109,14 +109,6 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
  * 1u << kind, without CHANGE_RESTART). */
 void run_config_differences(struct config_settings *ret, const struct run_config *was,
                             const struct run_config *is, unsigned kinds);
-/* run_config_differences for values that also differ between `agreed` and `is`: this leaves
- * out values that were requested and then cancelled. A default is included if it, or the
- * value of any agent, differs. */
-void run_config_differences_beyond(struct config_settings *ret,
-                                   const struct run_config *was,
-                                   const struct run_config *agreed,
-                                   const struct run_config *is, unsigned kinds);
-
 /* Assigns the value. If it is a default, agents that follow the default change, too. The
  * key must exist in c. */
 void run_config_set(struct run_config *c, const struct config_setting *s);

@@ -14,15 +14,9 @@ void proposal_done(struct proposal *p)
 {
     config_settings_done(&p->changes);
     config_settings_done(&p->waits);
+    free(p->new_waits);
     change_plan_done(&p->plan);
     run_config_done(&p->wanted);
-}
-
-/* *ret: the configuration in force with the whole plan applied. */
-static int fold_live(const struct live_config *live, struct run_config *ret,
-                     struct err *err)
-{
-    return change_plan_fold(live->plan, UINT64_MAX, live->config, ret, err);
 }
 
 /* ---- setting ---- */
@@ -75,48 +69,6 @@ static int check_length(const struct live_config *live, const struct run_config 
                        : "a length that is set without --at-step counts at once");
 }
 
-/* The changes that wait for a respawn in `is`, but not yet in live->wanted. */
-static int waits_text(const struct live_config *live, const struct run_config *is,
-                      char **ret, struct err *err)
-{
-    struct config_settings waits = {0};
-    struct run_config planned;
-    int rc = fold_live(live, &planned, err);
-
-    if (rc < 0)
-        return rc;
-    run_config_differences_beyond(&waits, live->wanted, &planned, is,
-                                  1u << CHANGE_RESPAWN);
-    *ret = config_settings_text(&waits);
-    config_settings_done(&waits);
-    run_config_done(&planned);
-    return 0;
-}
-
-int proposal_make(struct proposal *p, const struct live_config *live,
-                  const struct run_config *is, const struct config_settings *given,
-                  uint64_t at, char **ret_waits, struct err *err)
-{
-    int rc = live_changes_check(live->wanted, is, live->run, "while the run lives", err);
-
-    if (rc < 0)
-        return rc;
-    run_config_differences(&p->changes, live->wanted, is, CHANGE_KINDS_LIVE);
-    for (size_t i = 0; i < given->n; i++)
-        config_settings_replace(&p->changes, &given->list[i]);
-    run_config_differences(&p->waits, live->wanted, is, 1u << CHANGE_RESPAWN);
-    if ((rc = waits_text(live, is, ret_waits, err)) < 0 ||
-        (rc = choose_step(live, at, *ret_waits, &p->at, err)) < 0)
-        return rc;
-    change_plan_copy(&p->plan, live->plan);
-    change_plan_add_all(&p->plan, p->at, &p->changes);
-    if ((rc = check_length(live, is, p, err)) < 0 ||
-        (rc = change_plan_fold(&p->plan, UINT64_MAX, live->config, &p->wanted, err)) < 0)
-        return rc;
-    run_config_take(&p->wanted, is, 1u << CHANGE_RESPAWN);
-    return 0;
-}
-
 /* The key of an agent's section, which `defaults` and teams have, too: "discount" of
  * "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
 static const char *key_of(const char *path)
@@ -128,6 +80,60 @@ static const char *key_of(const char *path)
     agent = text_after(path, "agents.");
     dot = agent != NULL ? strchr(agent, '.') : NULL;
     return dot != NULL ? dot + 1 : path;
+}
+
+/* Whether the value, or one that follows it, waits in the plan. */
+static int is_waiting(const struct change_plan *plan, const struct config_setting *s)
+{
+    const int is_default = config_path_within(s->path, "defaults") != NULL;
+    int is = 0;
+
+    for (size_t i = change_plan_waiting(plan); i < plan->n && !is; i++) {
+        const char *path = plan->list[i].set.path;
+
+        is = is_default ? strcmp(key_of(path), key_of(s->path)) == 0
+                        : strcmp(path, s->path) == 0;
+    }
+    return is;
+}
+
+/* Of p->waits, those of its plan, as text: a value that is in force again does not wait. */
+static char *waits_text(const struct proposal *p)
+{
+    struct config_settings new_waits = {0};
+    char *text;
+
+    for (size_t i = 0; i < p->waits.n; i++)
+        if (is_waiting(&p->plan, &p->waits.list[i]))
+            config_settings_add(&new_waits, config_setting_copy(&p->waits.list[i]));
+    text = config_settings_text(&new_waits);
+    config_settings_done(&new_waits);
+    return text;
+}
+
+int proposal_make(struct proposal *p, const struct live_config *live,
+                  const struct run_config *is, const struct config_settings *given,
+                  uint64_t at, struct err *err)
+{
+    int rc = live_changes_check(live->wanted, is, live->run, "while the run lives", err);
+
+    if (rc < 0)
+        return rc;
+    run_config_differences(&p->changes, live->wanted, is, CHANGE_KINDS_LIVE);
+    for (size_t i = 0; i < given->n; i++)
+        config_settings_replace(&p->changes, &given->list[i]);
+    run_config_differences(&p->waits, live->wanted, is, 1u << CHANGE_RESPAWN);
+    change_plan_copy(&p->plan, live->plan);
+    if ((rc = change_plan_wait(&p->plan, live->config, is, err)) < 0)
+        return rc;
+    p->new_waits = waits_text(p);
+    if ((rc = choose_step(live, at, p->new_waits, &p->at, err)) < 0)
+        return rc;
+    change_plan_add_all(&p->plan, p->at, &p->changes);
+    rc = check_length(live, is, p, err);
+    return rc < 0 ? rc
+                  : change_plan_fold(&p->plan, CHANGE_AT_RESPAWN, live->config,
+                                     &p->wanted, err);
 }
 
 /* Whether the key, of some agent, has a schedule or a change that is pending. */
@@ -157,14 +163,14 @@ static void keep_those_of_planned(const struct live_config *live,
 
 int proposal_set(struct proposal *p, const struct live_config *live,
                  const char *const *set, size_t n, uint64_t at, struct run_config *is,
-                 char **ret_waits, struct err *err)
+                 struct err *err)
 {
     struct config_settings given = {0};
     int rc = run_config_assign_live(is, live->wanted, set, n, &given, err);
 
     keep_those_of_planned(live, &given);
     if (rc == 0)
-        rc = proposal_make(p, live, is, &given, at, ret_waits, err);
+        rc = proposal_make(p, live, is, &given, at, err);
     config_settings_done(&given);
     return rc;
 }
@@ -175,8 +181,7 @@ struct cancellation {
     const struct live_config *live;
     const char *const *keys; /* n 0: all */
     size_t n;
-    uint8_t *found;              /* [n] 1 for each key for which a change was pending */
-    struct config_settings kept; /* the changes that still wait for a respawn */
+    uint8_t *found; /* [n] 1 for each key for which a change was pending */
     proposal_cancelled_fn fn;
     void *ctx;
 };
@@ -197,36 +202,30 @@ static int is_cancelled(struct cancellation *x, const char *path, const char *ke
     return is;
 }
 
-/* Finds which of the changes that wait for a respawn are kept. A change of `defaults` is kept as
- * long as an agent waits for its value. */
-static void cancel_waiting(struct cancellation *x, const struct config_diff *waiting)
+/* A change of `defaults` is kept as long as an agent waits for its value. */
+static void cancel_waiting(struct cancellation *x, struct change_plan *plan)
 {
-    const struct run_config *config = x->live->config;
+    const size_t n_agents = x->live->config->n_agents, first = change_plan_waiting(plan);
 
-    for (size_t i = 0; i < waiting->n; i++) {
-        const struct config_change *c = &waiting->list[i];
-        struct config_setting s;
+    for (size_t i = first; i < plan->n;) {
+        const struct planned_change *c = &plan->list[i];
 
-        if (c->kind != CHANGE_RESPAWN || c->agent >= config->n_agents)
-            continue;
-        s = config_change_setting(c);
-        if (is_cancelled(x, c->path, c->key)) {
-            x->fn(x->ctx, &s, UINT64_MAX, config->agents[c->agent].name);
-            free(s.path);
+        if (c->agent < n_agents && is_cancelled(x, c->set.path, key_of(c->set.path))) {
+            x->fn(x->ctx, c);
+            change_plan_remove(plan, i);
         } else {
-            config_settings_add(&x->kept, s);
+            i++;
         }
     }
-    for (size_t i = 0; i < waiting->n; i++) {
-        const struct config_change *c = &waiting->list[i];
-        int is_kept = 0;
+    for (size_t i = plan->n; i-- > first;) {
+        int is_kept = plan->list[i].agent < n_agents;
 
-        if (c->kind != CHANGE_RESPAWN || c->agent < config->n_agents)
-            continue;
-        for (size_t k = 0; k < x->kept.n; k++)
-            is_kept |= strcmp(key_of(x->kept.list[k].path), c->key) == 0;
-        if (is_kept)
-            config_settings_add(&x->kept, config_change_setting(c));
+        for (size_t k = first; k < plan->n && !is_kept; k++)
+            is_kept = plan->list[k].agent < n_agents &&
+                      strcmp(key_of(plan->list[k].set.path),
+                             key_of(plan->list[i].set.path)) == 0;
+        if (!is_kept)
+            change_plan_remove(plan, i);
     }
 }
 
@@ -244,12 +243,12 @@ static void cancel_planned(struct cancellation *x, struct change_plan *plan)
 
         if (c->set.field->change == CHANGE_RESPAWN || !is_cancelled(x, c->set.path, NULL))
             continue;
-        x->fn(x->ctx, &c->set, c->at, NULL);
+        x->fn(x->ctx, c);
         numbers[c->number] = 1;
     }
-    for (size_t i = plan->n; i > 0; i--)
-        if (numbers[plan->list[i - 1].number])
-            change_plan_remove(plan, i - 1);
+    for (size_t i = change_plan_waiting(plan); i-- > 0;)
+        if (numbers[plan->list[i].number])
+            change_plan_remove(plan, i);
     free(requests);
     free(numbers);
 }
@@ -277,53 +276,13 @@ int proposal_cancel(struct proposal *p, const struct live_config *live,
 {
     struct cancellation x = {
         .live = live, .keys = keys, .n = n, .found = found, .fn = fn, .ctx = ctx};
-    struct config_diff waiting;
-    struct run_config planned;
-    int rc = fold_live(live, &planned, err);
+    int rc;
 
-    if (rc < 0)
-        return rc;
     change_plan_copy(&p->plan, live->plan);
     cancel_planned(&x, &p->plan);
-    run_config_diff(&waiting, &planned, live->wanted, 0);
-    cancel_waiting(&x, &waiting);
-    config_diff_done(&waiting);
-    run_config_done(&planned);
+    cancel_waiting(&x, &p->plan);
     rc = check_length_left(live, p, err);
-    if (rc == 0)
-        rc = change_plan_fold(&p->plan, UINT64_MAX, live->config, &p->wanted, err);
-    for (size_t i = 0; i < x.kept.n && rc == 0; i++)
-        run_config_set_only(&p->wanted, &x.kept.list[i]);
-    config_settings_done(&x.kept);
-    return rc;
-}
-
-/* ---- respawning ---- */
-
-int proposal_waits(const struct live_config *live, struct config_settings **ret,
-                   struct err *err)
-{
-    struct run_config planned;
-    struct config_diff d;
-    int rc = fold_live(live, &planned, err);
-
-    *ret = NULL;
-    if (rc < 0)
-        return rc;
-    *ret = xcalloc(live->config->n_agents, sizeof(**ret));
-    run_config_diff(&d, &planned, live->wanted, 0);
-    for (size_t i = 0; i < d.n; i++)
-        if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < live->config->n_agents)
-            config_settings_add(&(*ret)[d.list[i].agent],
-                                config_change_setting(&d.list[i]));
-    config_diff_done(&d);
-    run_config_done(&planned);
-    return 0;
-}
-
-void proposal_waits_free(const struct live_config *live, struct config_settings *waits)
-{
-    for (size_t i = 0; waits != NULL && i < live->config->n_agents; i++)
-        config_settings_done(&waits[i]);
-    free(waits);
+    return rc < 0 ? rc
+                  : change_plan_fold(&p->plan, CHANGE_AT_RESPAWN, live->config,
+                                     &p->wanted, err);
 }

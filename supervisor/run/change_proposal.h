@@ -1,10 +1,9 @@
 /* change_proposal.h - what a change makes of a live run's configuration, before it is accepted;
  * without processes or files.
  *
- * Live     a run has the configuration in force, the plan of changes for later steps, and the
- *          wanted configuration, which config.yaml contains: the first with the whole plan
- *          applied, and with the values that wait for a respawn of their agent. The latter are
- *          in no list: they are the differences between the first with the plan, and the last.
+ * Live     a run has the configuration in force, the plan of changes, for later steps and for
+ *          respawns, and the wanted configuration, which config.yaml contains: the first with
+ *          the whole plan applied.
  * Accept   the caller writes `waits` and `changes` into the journal, then takes the proposal's
  *          plan and its wanted configuration.
  */
@@ -28,39 +27,31 @@ struct proposal {
     uint64_t at;
     struct config_settings changes; /* take effect at that step */
     struct config_settings waits;   /* differences that take a respawn */
-    struct change_plan plan;        /* with the changes */
-    struct run_config wanted;       /* with both */
+    char *new_waits;                /* those that did not wait before, as text */
+    struct change_plan plan;        /* with both */
+    struct run_config wanted;       /* with the plan */
 };
 void proposal_done(struct proposal *p); /* all-zero is fine */
 
 /* Proposes the assignments of `set` ("KEY=VALUE") for step `at`, or for the next boundary if
  * that is PROPOSAL_SOON. *is: the wanted configuration with them; run_config_done, also on
- * failure. *ret_waits: what would wait for a respawn and did not before, as text; free().
- * ERR_CONFIG, ERR_STATE. */
+ * failure. ERR_CONFIG, ERR_STATE. */
 #define PROPOSAL_SOON UINT64_MAX
 int proposal_set(struct proposal *p, const struct live_config *live,
                  const char *const *set, size_t n, uint64_t at, struct run_config *is,
-                 char **ret_waits, struct err *err);
+                 struct err *err);
 /* Proposes the differences between live->wanted and *is. given: settings to make even if
  * live->wanted has these values already. */
 int proposal_make(struct proposal *p, const struct live_config *live,
                   const struct run_config *is, const struct config_settings *given,
-                  uint64_t at, char **ret_waits, struct err *err);
+                  uint64_t at, struct err *err);
 
-/* Called for each change that is cancelled; at: UINT64_MAX if it waited for agent's respawn,
- * otherwise agent is NULL. */
-typedef void (*proposal_cancelled_fn)(void *ctx, const struct config_setting *s,
-                                      uint64_t at, const char *agent);
+/* Called for each change that is cancelled. */
+typedef void (*proposal_cancelled_fn)(void *ctx, const struct planned_change *c);
 /* Proposes to cancel the pending changes of n keys; n 0: all. found: [n], set to 1 for each key
  * that had one. */
 int proposal_cancel(struct proposal *p, const struct live_config *live,
                     const char *const *keys, size_t n, uint8_t *found,
                     proposal_cancelled_fn fn, void *ctx, struct err *err);
-
-/* *ret: for each agent of the configuration in force, what waits for its respawn in
- * live->wanted; proposal_waits_free. NULL after an error. */
-int proposal_waits(const struct live_config *live, struct config_settings **ret,
-                   struct err *err);
-void proposal_waits_free(const struct live_config *live, struct config_settings *waits);
 
 #endif

@@ -24,12 +24,17 @@ void training_pending_done(struct pending_list *p)
     *p = (struct pending_list){0};
 }
 
-void training_pending_add(struct pending_list *p, const struct config_setting *s,
-                          uint64_t at, const char *agent)
+void training_pending_add(struct pending_list *p, const struct training *t,
+                          const struct planned_change *c)
 {
+    const int waits = c->at == CHANGE_AT_RESPAWN;
+
     p->list = xreallocarray(p->list, p->n + 1, sizeof(*p->list));
     p->list[p->n++] = (struct run_pending){
-        .key = xstrdup(s->path), .value = config_setting_text(s), at, agent};
+        .key = xstrdup(c->set.path),
+        .value = config_setting_text(&c->set),
+        .at = waits ? RUN_UNKNOWN : c->at,
+        .agent = waits ? t->args->config->agents[c->agent].name : NULL};
 }
 
 /* The joint step at which the next change takes effect at the earliest. */
@@ -55,9 +60,9 @@ struct live_config training_live(const struct training *t)
                                 .run = run_dir_path(t->args->dir)};
 }
 
-/* Adds what is planned, in the order of its steps. whole: without the rest of a schedule that has
- * begun. */
-static void add_planned(const struct training *t, struct pending_list *ret, int whole)
+/* Lists what is planned, in the order of its steps, then what waits. whole: without the rest of a
+ * schedule that has begun. */
+static void list_pending(const struct training *t, struct pending_list *ret, int whole)
 {
     const struct planned_change **requests;
     size_t n;
@@ -68,7 +73,7 @@ static void add_planned(const struct training *t, struct pending_list *ret, int 
 
         if (whole && c->part != CHANGE_WHOLE && c->part != CHANGE_BEGINS)
             continue;
-        training_pending_add(ret, &c->set, c->at, NULL);
+        training_pending_add(ret, t, c);
         for (size_t i = ret->n - 1; i > 0 && ret->list[i - 1].at > ret->list[i].at; i--) {
             const struct run_pending later = ret->list[i - 1];
 
@@ -77,25 +82,15 @@ static void add_planned(const struct training *t, struct pending_list *ret, int 
         }
     }
     free(requests);
+    for (size_t i = change_plan_waiting(&t->plan); i < t->plan.n; i++)
+        if (t->plan.list[i].agent < t->config->n_agents)
+            training_pending_add(ret, t, &t->plan.list[i]);
 }
 
-int training_update_pending(struct training *t, struct err *err)
+void training_update_pending(struct training *t)
 {
-    const struct live_config live = {
-        .config = t->config, .wanted = &t->wanted, .plan = &t->plan};
-    struct config_settings *waits;
-    const int rc = proposal_waits(&live, &waits, err);
-
     training_pending_done(&t->pending);
-    if (rc < 0)
-        return rc;
-    add_planned(t, &t->pending, 0);
-    for (size_t i = 0; i < t->config->n_agents; i++)
-        for (size_t k = 0; k < waits[i].n; k++)
-            training_pending_add(&t->pending, &waits[i].list[k], RUN_UNKNOWN,
-                                 t->args->config->agents[i].name);
-    proposal_waits_free(&live, waits);
-    return 0;
+    list_pending(t, &t->pending, 0);
 }
 
 void training_tell_left(struct training *t)
@@ -105,14 +100,15 @@ void training_tell_left(struct training *t)
     FILE *f = xstream_begin(&text);
     char *list;
 
-    add_planned(t, &left, 1); /* the rest of a schedule is no change that was not made */
-    for (size_t i = 0; i < left.n; i++)
-        (void)fprintf(f, "%s%s=%s (step %" PRIu64 ")", i > 0 ? ", " : "",
-                      left.list[i].key, left.list[i].value, left.list[i].at);
-    for (size_t i = 0, n = left.n; i < t->pending.n; i++)
-        if (t->pending.list[i].agent != NULL)
-            (void)fprintf(f, "%s%s=%s (with a respawn)", n++ > 0 ? ", " : "",
-                          t->pending.list[i].key, t->pending.list[i].value);
+    list_pending(t, &left, 1); /* the rest of a schedule is no change that was not made */
+    for (size_t i = 0; i < left.n; i++) {
+        (void)fprintf(f, "%s%s=%s ", i > 0 ? ", " : "", left.list[i].key,
+                      left.list[i].value);
+        if (left.list[i].agent != NULL)
+            (void)fputs("(with a respawn)", f);
+        else
+            (void)fprintf(f, "(step %" PRIu64 ")", left.list[i].at);
+    }
     list = xstream_end(&text);
     if (*list != '\0')
         training_log(t, "never in force: %s", list);
@@ -126,12 +122,15 @@ int training_begin_config(struct training *t, struct err *err)
 {
     const struct training_args *args = t->args;
     const struct run_config *wanted = args->wanted != NULL ? args->wanted : args->config;
+    int rc;
 
     t->config = args->config;
     if (args->plan != NULL)
         change_plan_copy(&t->plan, args->plan);
     run_config_copy(&t->wanted, wanted);
-    return training_update_pending(t, err);
+    rc = change_plan_wait(&t->plan, t->config, wanted, err);
+    training_update_pending(t);
+    return rc;
 }
 
 static void drop_config(struct training *t, const struct run_config *config)
@@ -212,67 +211,35 @@ int training_journal_plan(struct training *t, struct err *err)
 
 /* ---- changes that wait for a respawn ---- */
 
-/* Whether these changes can be made now, before all that is planned. */
-static int check_now(struct training *t, const struct change_plan *p,
-                     const struct config_settings *changes, struct err *err)
+int training_plan_waiting(struct training *t, const struct change_plan *p, size_t agent,
+                          struct change_plan *plan, struct config_settings *ret,
+                          struct err *err)
 {
-    struct change_plan plan;
-    int rc;
-
-    if (changes->n == 0)
-        return 0;
-    change_plan_copy(&plan, p);
-    change_plan_add_all(&plan, next_change(t), changes);
-    rc = training_check_plan(t, &plan, err);
-    change_plan_done(&plan);
-    return rc;
-}
-
-int training_check_waiting(struct training *t, const struct change_plan *p,
-                           const struct run_config *wanted, struct err *err)
-{
-    const struct live_config live = {.config = t->config, .wanted = wanted, .plan = p};
-    struct config_settings *waits;
-    int rc = proposal_waits(&live, &waits, err);
-
-    for (size_t i = 0; rc == 0 && i < t->config->n_agents; i++)
-        rc = check_now(t, p, &waits[i], err);
-    proposal_waits_free(&live, waits);
-    return rc;
-}
-
-/* Adds the changes to the plan, for the next round. */
-static int plan_now(struct training *t, uint64_t at,
-                    const struct config_settings *changes, struct err *err)
-{
-    int rc = check_now(t, &t->plan, changes, err);
-
-    if (rc == 0)
-        rc = training_write_settings(t, RUN_EVENT_SET, at, changes, err);
-    if (rc < 0)
-        return rc;
-    change_plan_add_all(&t->plan, at, changes);
-    rc = training_update_pending(t, err);
-    training_plan_changes(t);
-    return rc < 0 ? rc : 1;
+    change_plan_copy(plan, p);
+    change_plan_take_waiting(plan, agent, ret);
+    change_plan_add_all(plan, next_change(t), ret);
+    return ret->n > 0 ? training_check_plan(t, plan, err) : 0;
 }
 
 int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
-    const struct live_config live = training_live(t);
-    struct config_settings *waits;
-    int rc = proposal_waits(&live, &waits, err);
+    struct change_plan plan;
+    struct config_settings changes = {0};
+    int rc = training_plan_waiting(t, &t->plan, agent, &plan, &changes, err);
 
-    if (rc < 0)
-        return rc;
-    if (waits[agent].n > 0 && life_state_is_paused(t->state))
+    if (rc == 0 && changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
                      "the run is paused, and the changes that wait for %s are applied "
                      "between rounds: `brood continue` first",
                      t->specs.spec[agent].name);
-    else if (waits[agent].n > 0)
-        rc = plan_now(t, live.next, &waits[agent], err);
-    proposal_waits_free(&live, waits);
+    if (rc == 0)
+        rc = training_write_settings(t, RUN_EVENT_SET, next_change(t), &changes, err);
+    if (rc == 0 && changes.n > 0) {
+        training_take_plan(t, &plan);
+        rc = 1;
+    }
+    change_plan_done(&plan);
+    config_settings_done(&changes);
     return rc;
 }
 
@@ -282,6 +249,15 @@ void training_plan_changes(struct training *t)
 {
     if (t->rollout != NULL)
         rollout_plan_change(t->rollout, change_plan_next(&t->plan));
+}
+
+void training_take_plan(struct training *t, struct change_plan *p)
+{
+    change_plan_done(&t->plan);
+    t->plan = *p;
+    *p = (struct change_plan){0};
+    training_update_pending(t);
+    training_plan_changes(t);
 }
 
 struct renewal {
@@ -425,7 +401,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     free(t->config_yaml);
     t->config_yaml = NULL;
     change_plan_drop(&t->plan, step);
-    (void)training_update_pending(t, NULL);
+    training_update_pending(t);
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {

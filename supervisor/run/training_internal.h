@@ -54,7 +54,7 @@ struct training {
     const struct run_config *config; /* in force; args->config, or owned */
     int config_is_old; /* config.yaml could not be written; the next checkpoint tries again */
     char *config_yaml;        /* cache of training_config_yaml; NULL: stale */
-    struct run_config wanted; /* config.yaml: with all pending changes */
+    struct run_config wanted; /* config.yaml: `config` with the whole plan */
     struct change_plan plan;
     struct pending_list pending, cancelled; /* as last returned to callers */
     const char **agent_names;               /* for the reader of an edited config.yaml */
@@ -259,11 +259,10 @@ void training_refuse_changes(struct training *t);
 
 struct live_config training_live(const struct training *t); /* borrows from t */
 void training_pending_done(struct pending_list *p);
-void training_pending_add(struct pending_list *p, const struct config_setting *s,
-                          uint64_t at, const char *agent);
-/* Lists the pending changes in t->pending. Call it after each change of config, plan or
- * wanted. */
-int training_update_pending(struct training *t, struct err *err);
+void training_pending_add(struct pending_list *p, const struct training *t,
+                          const struct planned_change *c);
+/* Lists the pending changes in t->pending. Call it after each change of the plan. */
+void training_update_pending(struct training *t);
 /* At the end of a run that is done: reports the changes that were accepted and never made. */
 void training_tell_left(struct training *t);
 /* Records the plan of a new run in the journal, where a resume finds it. */
@@ -275,10 +274,11 @@ int training_write_settings(struct training *t, enum run_event_kind kind, uint64
 
 /* Whether the configuration is possible after each step of the plan. ERR_CONFIG. */
 int training_check_plan(struct training *t, const struct change_plan *p, struct err *err);
-/* Whether a respawn of one agent alone, of each of them, could now make what waits for it in
- * `wanted`, which has the whole plan. ERR_CONFIG. */
-int training_check_waiting(struct training *t, const struct change_plan *p,
-                           const struct run_config *wanted, struct err *err);
+/* Adds to *plan, a copy of p, what waits there for the agent's respawn, as changes of the next
+ * round; *ret: these, or none. Checks the plan, if there are any. ERR_CONFIG. */
+int training_plan_waiting(struct training *t, const struct change_plan *p, size_t agent,
+                          struct change_plan *plan, struct config_settings *ret,
+                          struct err *err);
 /* Plans the changes that wait for a respawn of this agent for the next round; a new
  * process then begins with them. Returns 1, or 0 if there are none. */
 int training_apply_waiting(struct training *t, size_t agent, struct err *err);
@@ -286,6 +286,8 @@ int training_begin_config(struct training *t, struct err *err);
 void training_end_config(struct training *t);
 /* Passes the step of the next planned change to the driver, once that exists. */
 void training_plan_changes(struct training *t);
+/* Replaces the run's plan by *p, which it takes. */
+void training_take_plan(struct training *t, struct change_plan *p);
 /* Tells the keeper run.watchdog. */
 void training_send_watchdog(const struct training *t);
 /* Callbacks of the driver. */

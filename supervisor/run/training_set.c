@@ -131,19 +131,42 @@ int training_check_plan(struct training *t, const struct change_plan *p, struct 
     return change_plan_each_step(p, t->config, check_step, t, err);
 }
 
+/* Whether agents i and i - 1 differ only in their names, in `wanted` as in what is in force. */
+static int is_like_last(const struct training *t, const struct run_config *wanted,
+                        size_t i)
+{
+    const struct env_spec *env = vec_env_spec(t->env);
+
+    return i > 0 && trial_is_like_last(wanted, env, i) &&
+           trial_is_like_last(t->config, env, i);
+}
+
 /* A respawn replaces the process of one agent: what waits for it has to be possible before the
  * other agents have what waits for them. */
 static int check_waiting(struct training *t, const struct proposal *p, struct err *err)
 {
-    struct err why = {0};
-    const int rc = training_check_waiting(t, &p->plan, &p->wanted, &why);
+    const struct planned_change *list = p->plan.list;
+    const size_t first = change_plan_waiting(&p->plan);
+    int rc = 0;
 
-    if (rc < 0)
-        return err_set(err, rc,
-                       "%s; respawns, for which the change would wait, replace one "
-                       "agent at a time",
-                       why.msg);
-    return 0;
+    for (size_t i = first; i < p->plan.n && rc == 0; i++) {
+        const size_t agent = list[i].agent;
+        struct change_plan plan;
+        struct config_settings changes = {0};
+        struct err why = {0};
+
+        if (agent == t->config->n_agents || (i > first && list[i - 1].agent == agent) ||
+            is_like_last(t, &p->wanted, agent))
+            continue;
+        if (training_plan_waiting(t, &p->plan, agent, &plan, &changes, &why) < 0)
+            rc = err_set(err, why.code,
+                         "%s; respawns, for which the change would wait, replace one "
+                         "agent at a time",
+                         why.msg);
+        change_plan_done(&plan);
+        config_settings_done(&changes);
+    }
+    return rc;
 }
 
 /* If there is no space for the new config.yaml, the change must be refused before the
@@ -174,18 +197,13 @@ static void commit(struct training *t, struct proposal *p, struct atomic_file *f
 {
     struct err why = {0};
 
-    change_plan_done(&t->plan);
-    t->plan = p->plan;
-    p->plan = (struct change_plan){0};
+    training_take_plan(t, &p->plan);
     run_config_done(&t->wanted);
     t->wanted = p->wanted;
     p->wanted = (struct run_config){0};
     t->config_is_old = atomic_file_commit(file, &why) < 0;
     if (t->config_is_old)
         training_log_error(t, "config.yaml could not be written: %s", why.msg);
-    if (training_update_pending(t, &why) < 0)
-        training_log_error(t, "pending changes cannot be listed: %s", why.msg);
-    training_plan_changes(t);
 }
 
 static int check_can_change(const struct training *t, struct err *err)
@@ -250,9 +268,9 @@ static int read_edited(struct training *t, struct run_config *ret, struct err *e
     return run_config_read(ret, run_dir_file(t->args->dir, "config.yaml"), &options, err);
 }
 
-/* Proposes what the request, SET or REREAD, asks for. *ret_waits: free(). */
+/* Proposes what the request, SET or REREAD, asks for. */
 static int propose_change(struct training *t, const struct change_request *r,
-                          struct proposal *p, char **ret_waits, struct err *err)
+                          struct proposal *p, struct err *err)
 {
     const struct live_config live = training_live(t);
     const struct config_settings none = {0};
@@ -260,12 +278,11 @@ static int propose_change(struct training *t, const struct change_request *r,
     int rc;
 
     if (r->kind == REQUEST_SET) {
-        rc = proposal_set(p, &live, (const char *const *)r->words, r->n, r->at, &is,
-                          ret_waits, err);
+        rc = proposal_set(p, &live, (const char *const *)r->words, r->n, r->at, &is, err);
     } else {
         rc = read_edited(t, &is, err);
         if (rc == 0)
-            rc = proposal_make(p, &live, &is, &none, TRAINING_SOON, ret_waits, err);
+            rc = proposal_make(p, &live, &is, &none, TRAINING_SOON, err);
     }
     if (rc == 0)
         rc = check_proposal(t, &is, p, err);
@@ -286,12 +303,11 @@ static int accept_change(struct training *t, struct proposal *p, struct err *err
 
 /* ---- cancelling ---- */
 
-static void add_cancelled(void *ctx, const struct config_setting *s, uint64_t at,
-                          const char *agent)
+static void add_cancelled(void *ctx, const struct planned_change *c)
 {
     struct training *t = ctx;
 
-    training_pending_add(&t->cancelled, s, at, agent); /* RUN_UNKNOWN: no step */
+    training_pending_add(&t->cancelled, t, c);
 }
 
 static int check_found(const struct training *t, const char *const *keys, size_t n,
@@ -396,7 +412,6 @@ static void on_tried(void *ctx, const struct err *why);
 static uint8_t *find_untried(const struct training *t, const struct change_request *r,
                              const struct run_config *wanted)
 {
-    const struct env_spec *env = vec_env_spec(t->env);
     const int was_tried = r->agents != NULL;
     uint8_t *ret = xcalloc(wanted->n_agents, 1);
     struct config_diff d;
@@ -408,8 +423,7 @@ static uint8_t *find_untried(const struct training *t, const struct change_reque
             n += ret[d.list[i].agent] = 1;
     config_diff_done(&d);
     for (size_t i = wanted->n_agents; i-- > 1;)
-        if (ret[i] && ret[i - 1] && trial_is_like_last(wanted, env, i) &&
-            trial_is_like_last(t->config, env, i))
+        if (ret[i] && ret[i - 1] && is_like_last(t, wanted, i))
             ret[i] = 0;
     if (n > 0)
         return ret;
@@ -476,29 +490,28 @@ static void serve(struct training *t)
     struct training_set_result result = {0};
     struct proposal p = {0};
     struct err why = {0};
-    char *changes = NULL, *waits = NULL;
+    char *changes = NULL;
     int rc = check_can_change(t, &why);
 
     if (rc == 0)
         rc = r->kind == REQUEST_CANCEL ? propose_cancel(t, r, &p, &why)
-                                       : propose_change(t, r, &p, &waits, &why);
+                                       : propose_change(t, r, &p, &why);
     if (rc == 0 && t->rollout != NULL)
         rc = try_changed(t, r, &p.wanted, &why);
     if (rc == 0) {
         result.at = p.at;
         result.changes = changes = config_settings_text(&p.changes);
-        result.waits = waits;
+        result.waits = p.new_waits;
         rc = r->kind != REQUEST_CANCEL ? accept_change(t, &p, &why)
              : t->cancelled.n > 0      ? accept_cancel(t, &p, &why)
                                        : 0;
         result.cancelled = t->cancelled.list;
         result.n_cancelled = r->kind == REQUEST_CANCEL ? t->cancelled.n : 0;
     }
-    proposal_done(&p);
     if (rc <= 0)
         answer(t, &result, rc < 0 ? &why : NULL);
+    proposal_done(&p);
     free(changes);
-    free(waits);
 }
 
 static void serve_all(struct training *t)

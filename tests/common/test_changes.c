@@ -321,42 +321,6 @@ START_TEST(assignments_make_the_difference_again)
 }
 END_TEST
 
-/* Compares the differences between `was` and `is` with the expected ones, without values
- * that `agreed` already has. */
-static void assert_beyond(const char *was_set, const char *agreed_set, const char *is_set,
-                          const char *expected)
-{
-    struct run_config first = base();
-    struct run_config was = assigned(&first, &was_set, 1),
-                      agreed = assigned(&first, &agreed_set, 1),
-                      is = assigned(&was, &is_set, 1);
-    struct config_settings beyond = {0};
-    char *text;
-
-    run_config_differences_beyond(&beyond, &was, &agreed, &is, ~0u);
-    text = config_settings_text(&beyond);
-    ck_assert_str_eq(text, expected);
-    free(text);
-    config_settings_done(&beyond);
-    run_config_done(&first);
-    run_config_done(&was);
-    run_config_done(&agreed);
-    run_config_done(&is);
-}
-
-START_TEST(what_is_taken_back_is_no_difference)
-{
-    const char *const half = "agents.agent_0.polyak=0.5", *same = "defaults.polyak=0.02",
-                      *const back = "agents.agent_0.polyak=0.02";
-
-    assert_beyond(half, same, back, "");
-    assert_beyond(half, same, "agents.agent_0.polyak=0.25", "agents.agent_0.polyak=0.25");
-    assert_beyond("defaults.polyak=0.5", same, same, "");
-    /* an agent that had a value of its own follows the default again */
-    assert_beyond("defaults.polyak=0.5", half, same, "defaults.polyak=0.02");
-}
-END_TEST
-
 START_TEST(kinds_are_told_apart)
 {
     const char *set[] = {"agents.agent_0.polyak=0.5",
@@ -405,7 +369,6 @@ static Suite *make_suite(void)
     tcase_add_test(tc, assigning_is_as_reading_the_file_anew);
     tcase_add_test(tc, a_setting_is_read_and_written);
     tcase_add_test(tc, assignments_make_the_difference_again);
-    tcase_add_test(tc, what_is_taken_back_is_no_difference);
     tcase_add_test(tc, kinds_are_told_apart);
     tcase_add_test(tc, other_agents_are_another_run);
     suite_add_tcase(s, tc);

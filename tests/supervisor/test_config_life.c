@@ -291,7 +291,7 @@ static void check_plan(const struct change_plan *p, const struct reference *r,
     struct entry e[MAX_ENTRIES];
     const size_t n = sort(r, made, INT64_MAX, e);
 
-    ASSERT(p->n == n);
+    ASSERT(change_plan_waiting(p) == n);
     for (size_t i = 0; i < n; i++) {
         const struct config_setting *set = &p->list[i].set;
 
@@ -321,6 +321,9 @@ static void check_live(const struct world *w)
     run_config_done(&now);
     check_plan(&w->plan, &w->ref, w->ref.made);
     check_wanted(&w->wanted, &w->ref);
+    ASSERT(change_plan_fold(&w->plan, CHANGE_AT_RESPAWN, &w->config, &now, &err) == 0);
+    check_wanted(&now, &w->ref);
+    run_config_done(&now);
 }
 
 static void check_checkpoint(const struct world *w, size_t i)
@@ -379,7 +382,7 @@ static int set(struct world *w, enum key key, double value, uint64_t at, int is_
     struct reference r = w->ref;
     struct proposal p = {0};
     struct run_config is = {0};
-    char *change = xasprintf("%s=%g", keys[key], value), *waits = NULL;
+    char *change = xasprintf("%s=%g", keys[key], value);
     const char *const list[] = {change};
     int is_new, can = 1, rc;
 
@@ -395,7 +398,7 @@ static int set(struct world *w, enum key key, double value, uint64_t at, int is_
     else
         can = step >= (int64_t)live.next;
     err = (struct err){0};
-    rc = proposal_set(&p, &live, list, 1, at, &is, &waits, &err);
+    rc = proposal_set(&p, &live, list, 1, at, &is, &err);
     ASSERT((rc == 0) == can);
     is_new = rc == 0 && is_new;
     ASSERT(rc < 0 || is_new == (p.changes.n + p.waits.n > 0));
@@ -415,20 +418,19 @@ static int set(struct world *w, enum key key, double value, uint64_t at, int is_
         w->is_alive = w->in_round = 0;
     proposal_done(&p);
     run_config_done(&is);
-    free(waits);
     free(change);
     return is_new || is_lost;
 }
 
-static void on_cancelled(void *ctx, const struct config_setting *s, uint64_t at,
-                         const char *agent)
+static void on_cancelled(void *ctx, const struct planned_change *c)
 {
     char *list = ctx;
 
-    ASSERT(strlen(list) + strlen(s->path) + 24 < sizeof(((struct event *)0)->changes));
-    (void)sprintf(list + strlen(list), "%s%s", *list != '\0' ? "," : "", s->path);
-    if (at != UINT64_MAX)
-        (void)sprintf(list + strlen(list), "@%" PRIu64, at);
+    ASSERT(strlen(list) + strlen(c->set.path) + 24 <
+           sizeof(((struct event *)0)->changes));
+    (void)sprintf(list + strlen(list), "%s%s", *list != '\0' ? "," : "", c->set.path);
+    if (c->at != CHANGE_AT_RESPAWN)
+        (void)sprintf(list + strlen(list), "@%" PRIu64, c->at);
 }
 
 static int cancel(struct world *w)
@@ -462,17 +464,17 @@ static int cancel(struct world *w)
 static int respawn(struct world *w)
 {
     const struct live_config live = live_of(w);
-    struct config_settings *waits;
+    struct config_settings waits = {0};
     const int does_wait = w->ref.beta != value_at(&w->ref, BETA, INT64_MAX);
 
-    ASSERT(proposal_waits(&live, &waits, &err) == 0);
-    ASSERT((waits[0].n > 0) == does_wait);
+    change_plan_take_waiting(&w->plan, 0, &waits);
+    ASSERT((waits.n > 0) == does_wait);
     if (does_wait) {
         add_entry(&w->ref, BETA, (int64_t)live.next, w->ref.beta);
-        record_settings(w, live.next, &waits[0]);
-        change_plan_add_all(&w->plan, live.next, &waits[0]);
+        record_settings(w, live.next, &waits);
+        change_plan_add_all(&w->plan, live.next, &waits);
     }
-    proposal_waits_free(&live, waits);
+    config_settings_done(&waits);
     return does_wait;
 }
 
@@ -550,6 +552,7 @@ static int resume(struct world *w, size_t i, double length)
         run_config_copy(&w->config, &c.config);
         run_config_copy(&w->wanted, &c.wanted);
         change_plan_copy(&w->plan, &c.plan);
+        ASSERT(change_plan_wait(&w->plan, &w->config, &w->wanted, &err) == 0);
         w->n_checkpoints = i + 1;
         w->steps = from.step;
         w->is_alive = 1;
