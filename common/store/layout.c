@@ -108,11 +108,12 @@ int store_layout_earlier(const struct store_layout *l, int column)
 static int check_stack(const struct store_layout *l, int column)
 {
     const struct store_column *c = &l->columns[column];
-    const int earlier = store_layout_earlier(l, column);
-    const int first = store_layout_find(l, NULL, "first");
+    int earlier, first;
 
     if (c->stack == 0)
         return c->back == 0 && c->together == 0;
+    earlier = store_layout_earlier(l, column);
+    first = store_layout_find(l, NULL, "first");
     return c->stack > 1 && c->stack <= ENV_MAX_STACK && c->back > 0 && c->together > 0 &&
            c->elements % c->together == 0 && earlier >= 0 &&
            l->columns[earlier].dtype == c->dtype &&
