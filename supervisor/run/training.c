@@ -37,12 +37,12 @@ static int write_graphs(struct training *t, struct err *err)
     struct wbuf graph = {0};
     int rc;
 
-    if (event_sink_has_graph(t->events))
+    if (event_sink_has_graph(t->sinks.events))
         return 0;
     rc = graphs_joined(t->graphs, &graph, err);
     if (rc == 0)
-        rc = event_sink_write_graph(t->events, graph.data, graph.len, training_now_unix(),
-                                    err);
+        rc = event_sink_write_graph(t->sinks.events, graph.data, graph.len,
+                                    training_now_unix(), err);
     wbuf_done(&graph);
     return rc;
 }
@@ -70,9 +70,9 @@ static void make_event_folders(struct training *t)
 {
     char host[HOST_BYTES];
 
-    t->images =
+    t->sinks.images =
         event_folder_new(run_dir_file(t->args->dir, "metrics/images"), host_name(host));
-    t->weights =
+    t->sinks.weights =
         event_folder_new(run_dir_file(t->args->dir, "metrics/weights"), host_name(host));
 }
 
@@ -88,26 +88,27 @@ static int open_sinks(struct training *t, struct err *err)
                                          .run = run_dir_name(t->args->dir),
                                          .step = step,
                                          .env_draws = t->draws_env,
-                                         .images = t->images,
+                                         .images = t->sinks.images,
                                          .on_drawn = on_drawn,
                                          .ctx = t};
-    int rc = renders_new(&t->renders, &renders, err);
+    int rc = renders_new(&t->sinks.renders, &renders, err);
 
     if (rc < 0)
         return rc;
     if (t->args->resume == NULL) {
-        rc = csv_sink_open(&t->csv, csv, t->metrics, err);
-        return rc < 0 ? rc
-                      : event_sink_open(&t->events, events, now, host_name(host), err);
+        rc = csv_sink_open(&t->sinks.csv, csv, t->metrics, err);
+        return rc < 0
+                   ? rc
+                   : event_sink_open(&t->sinks.events, events, now, host_name(host), err);
     }
-    if ((rc = event_folder_resume(t->images, step, now, err)) < 0 ||
-        (rc = event_folder_resume(t->weights, step, now, err)) < 0)
+    if ((rc = event_folder_resume(t->sinks.images, step, now, err)) < 0 ||
+        (rc = event_folder_resume(t->sinks.weights, step, now, err)) < 0)
         return rc;
     step = metrics_row_began(t->metrics);
-    rc = csv_sink_resume(&t->csv, csv, t->metrics, step, err);
-    return rc < 0
-               ? rc
-               : event_sink_resume(&t->events, events, step, now, host_name(host), err);
+    rc = csv_sink_resume(&t->sinks.csv, csv, t->metrics, step, err);
+    return rc < 0 ? rc
+                  : event_sink_resume(&t->sinks.events, events, step, now,
+                                      host_name(host), err);
 }
 
 static void send_under_way(struct training *t)
@@ -440,7 +441,7 @@ static int make_agents(struct training *t, struct err *err)
         t->args->replay == NULL ? t->args->dir : NULL, pack_configure, err);
     if (rc < 0)
         return rc;
-    t->agent_status = xcalloc(t->specs.n, sizeof(*t->agent_status));
+    t->shown.agents = xcalloc(t->specs.n, sizeof(*t->shown.agents));
     t->agent_fd = binaries_open_agent(t->args->binaries, err);
     if (t->agent_fd < 0)
         return t->agent_fd;
@@ -493,7 +494,7 @@ static void start(struct training *t)
 
 static void release(struct training *t)
 {
-    renders_free(t->renders);
+    renders_free(t->sinks.renders);
     rollout_free(t->rollout);
     training_replay_free(t);
     run_saver_free(t->saver);
@@ -509,10 +510,10 @@ static void release(struct training *t)
         (void)close(t->agent_fd);
     training_free_status(t);
     agent_specs_done(&t->specs);
-    event_sink_close(t->events);
-    event_folder_free(t->images);
-    event_folder_free(t->weights);
-    csv_sink_close(t->csv);
+    event_sink_close(t->sinks.events);
+    event_folder_free(t->sinks.images);
+    event_folder_free(t->sinks.weights);
+    csv_sink_close(t->sinks.csv);
     store_free(t->store);
     metrics_free(t->metrics);
     journal_close(t->journal);
@@ -558,7 +559,7 @@ static void finish(struct training *t)
         rollout_progress(t->rollout, &at);
     t->result->env_steps = training_steps(t);
     t->result->episodes = at.episodes;
-    t->result->checkpoint_step = t->saved_step;
+    t->result->checkpoint_step = t->saves.step;
     t->result->wall_seconds = (double)(uv_hrtime() - t->began_ns) * 1e-9;
     training_fail_if_deleted(t);
     if (t->args->replay != NULL)
@@ -567,7 +568,7 @@ static void finish(struct training *t)
         warn_if_untrained(t);
     if (t->result->end == TRAINING_DONE)
         training_tell_left(t);
-    if (t->result->end == TRAINING_DONE && t->saved_step == (int64_t)t->result->env_steps)
+    if (t->result->end == TRAINING_DONE && t->saves.step == (int64_t)t->result->env_steps)
         drop_log(t);
 }
 
@@ -623,7 +624,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
     t->args = args;
     t->result = ret;
     t->agent_fd = t->log_watch.fd = t->signals.fd = -1;
-    t->rescued_step = -1;
+    t->rescue.step = -1;
     run_model_init(&t->model);
     t->began_ns = uv_hrtime();
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
@@ -639,7 +640,7 @@ int training_run(const struct training_args *args, struct training_result *ret,
             make_event_folders(t);
             training_make_saver(t);
         }
-        t->saved_step =
+        t->saves.step =
             args->resume != NULL ? (int64_t)resume_progress(args->resume)->env_steps : -1;
         watch(t);
         start(t);

@@ -1,7 +1,7 @@
 /* The configurations of a live run, and how a change that was accepted (training_set.c) takes
  * effect.
  *
- * t->config, t->plan and t->wanted are those of a live run (change_proposal.h).
+ * t->config, t->changes.plan and t->changes.wanted are those of a live run (change_proposal.h).
  */
 #include "supervisor/run/training_internal.h"
 
@@ -50,8 +50,8 @@ struct live_config training_live(const struct training *t)
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &now);
     return (struct live_config){.config = t->config,
-                                .wanted = &t->wanted,
-                                .plan = &t->plan,
+                                .wanted = &t->changes.wanted,
+                                .plan = &t->changes.plan,
                                 .steps = now.env_steps,
                                 .next = next_change(t),
                                 .episodes = now.episodes,
@@ -67,7 +67,7 @@ static void list_pending(const struct training *t, struct pending_list *ret, int
     const struct planned_change **requests;
     size_t n;
 
-    requests = change_plan_requests(&t->plan, &n);
+    requests = change_plan_requests(&t->changes.plan, &n);
     for (size_t k = 0; k < n; k++) {
         const struct planned_change *c = requests[k];
 
@@ -82,15 +82,15 @@ static void list_pending(const struct training *t, struct pending_list *ret, int
         }
     }
     free(requests);
-    for (size_t i = change_plan_waiting(&t->plan); i < t->plan.n; i++)
-        if (t->plan.list[i].agent < t->config->n_agents)
-            training_pending_add(ret, t, &t->plan.list[i]);
+    for (size_t i = change_plan_waiting(&t->changes.plan); i < t->changes.plan.n; i++)
+        if (t->changes.plan.list[i].agent < t->config->n_agents)
+            training_pending_add(ret, t, &t->changes.plan.list[i]);
 }
 
 void training_update_pending(struct training *t)
 {
-    training_pending_done(&t->pending);
-    list_pending(t, &t->pending, 0);
+    training_pending_done(&t->changes.pending);
+    list_pending(t, &t->changes.pending, 0);
 }
 
 void training_tell_left(struct training *t)
@@ -126,9 +126,9 @@ int training_begin_config(struct training *t, struct err *err)
 
     t->config = args->config;
     if (args->plan != NULL)
-        change_plan_copy(&t->plan, args->plan);
-    run_config_copy(&t->wanted, wanted);
-    rc = change_plan_wait(&t->plan, t->config, wanted, err);
+        change_plan_copy(&t->changes.plan, args->plan);
+    run_config_copy(&t->changes.wanted, wanted);
+    rc = change_plan_wait(&t->changes.plan, t->config, wanted, err);
     training_update_pending(t);
     return rc;
 }
@@ -146,12 +146,12 @@ static void drop_config(struct training *t, const struct run_config *config)
 void training_end_config(struct training *t)
 {
     drop_config(t, t->config);
-    run_config_done(&t->wanted);
-    change_plan_done(&t->plan);
-    training_pending_done(&t->pending);
-    training_pending_done(&t->cancelled);
-    free(t->agent_names);
-    free(t->config_yaml);
+    run_config_done(&t->changes.wanted);
+    change_plan_done(&t->changes.plan);
+    training_pending_done(&t->changes.pending);
+    training_pending_done(&t->changes.cancelled);
+    free(t->changes.agent_names);
+    free(t->changes.config_yaml);
     free(t->inexact);
 }
 
@@ -165,16 +165,16 @@ const char *training_config_yaml(struct training *t)
     c.evaluation.render = RENDER_NONE;
     c.evaluation.max_to_keep = 0;
     c.log.images = c.log.histograms = 0;
-    if (t->config_yaml == NULL)
-        t->config_yaml = run_config_to_yaml(&c);
-    return t->config_yaml;
+    if (t->changes.config_yaml == NULL)
+        t->changes.config_yaml = run_config_to_yaml(&c);
+    return t->changes.config_yaml;
 }
 
 int training_write_config(struct training *t, struct err *err)
 {
-    const int rc = run_dir_write_config(t->args->dir, &t->wanted, err);
+    const int rc = run_dir_write_config(t->args->dir, &t->changes.wanted, err);
 
-    t->config_is_old = rc < 0;
+    t->changes.is_unwritten = rc < 0;
     return rc;
 }
 
@@ -197,7 +197,7 @@ int training_journal_plan(struct training *t, struct err *err)
     size_t n;
     int rc = 0;
 
-    requests = change_plan_requests(&t->plan, &n);
+    requests = change_plan_requests(&t->changes.plan, &n);
     for (size_t i = 0; i < n && rc == 0; i++) {
         struct config_setting set = requests[i]->set;
 
@@ -225,7 +225,7 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 {
     struct change_plan plan;
     struct config_settings changes = {0};
-    int rc = training_plan_waiting(t, &t->plan, agent, &plan, &changes, err);
+    int rc = training_plan_waiting(t, &t->changes.plan, agent, &plan, &changes, err);
 
     if (rc == 0 && changes.n > 0 && life_state_is_paused(t->state))
         rc = err_set(err, ERR_STATE,
@@ -248,13 +248,13 @@ int training_apply_waiting(struct training *t, size_t agent, struct err *err)
 void training_plan_changes(struct training *t)
 {
     if (t->rollout != NULL)
-        rollout_plan_change(t->rollout, change_plan_next(&t->plan));
+        rollout_plan_change(t->rollout, change_plan_next(&t->changes.plan));
 }
 
 void training_take_plan(struct training *t, struct change_plan *p)
 {
-    change_plan_done(&t->plan);
-    t->plan = *p;
+    change_plan_done(&t->changes.plan);
+    t->changes.plan = *p;
     *p = (struct change_plan){0};
     training_update_pending(t);
     training_plan_changes(t);
@@ -335,7 +335,7 @@ void training_send_watchdog(const struct training *t)
 /* Returns the planned change that gives the key its new value; NULL: none. */
 static const struct planned_change *cause_of(const struct training *t, const char *path)
 {
-    const struct change_plan *p = &t->plan;
+    const struct change_plan *p = &t->changes.plan;
     const uint64_t step = training_steps(t);
     const struct planned_change *ret = NULL;
 
@@ -398,9 +398,9 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     int rc;
 
     t->config = next;
-    free(t->config_yaml);
-    t->config_yaml = NULL;
-    change_plan_drop(&t->plan, step);
+    free(t->changes.config_yaml);
+    t->changes.config_yaml = NULL;
+    change_plan_drop(&t->changes.plan, step);
     training_update_pending(t);
     training_plan_changes(t);
     set_limits(t);
@@ -419,7 +419,7 @@ static int make_changes(struct training *t, struct err *err)
 {
     struct run_config *next = xcalloc(1, sizeof(*next));
     struct renewal r = {t, err, xcalloc(agent_table_count(t->agents), 1)};
-    int rc = change_plan_fold(&t->plan, training_steps(t), t->config, next, err);
+    int rc = change_plan_fold(&t->changes.plan, training_steps(t), t->config, next, err);
 
     if (rc == 0) {
         find_renewed(&r, next);
@@ -440,7 +440,7 @@ struct run_length training_length(void *ctx, uint64_t env_steps)
 {
     const struct training *t = ctx;
 
-    return change_plan_length(&t->plan, t->config, env_steps);
+    return change_plan_length(&t->changes.plan, t->config, env_steps);
 }
 
 int training_on_change(void *ctx, const struct rollout_progress *at, struct err *err)

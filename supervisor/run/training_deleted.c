@@ -19,17 +19,17 @@ static int make_rescue(struct training *t, struct err *err)
 {
     const char *dir = t->args->rescue, *name = run_dir_name(t->args->dir);
     const mode_t mode = (mode_t)t->config->run.mode;
-    int rc = run_dir_create(&t->rescue, dir, name, name, 0, mode, err);
+    int rc = run_dir_create(&t->rescue.dir, dir, name, name, 0, mode, err);
 
     if (rc == ERR_EXISTS)
-        rc = run_dir_create(&t->rescue, dir, NULL, name, 0, mode, err);
+        rc = run_dir_create(&t->rescue.dir, dir, NULL, name, 0, mode, err);
     if (rc == 0)
-        rc = run_dir_write_config(t->rescue, &t->wanted, err);
+        rc = run_dir_write_config(t->rescue.dir, &t->changes.wanted, err);
     if (rc == 0 && t->args->policies != NULL)
-        rc = policies_keep(t->args->policies, t->rescue, err);
+        rc = policies_keep(t->args->policies, t->rescue.dir, err);
     if (rc < 0) {
-        run_dir_free(t->rescue);
-        t->rescue = NULL;
+        run_dir_free(t->rescue.dir);
+        t->rescue.dir = NULL;
     }
     return rc;
 }
@@ -44,8 +44,8 @@ static void begin_rescue(struct training *t)
         training_log_error(t, "--rescue: %s", err.msg);
         return;
     }
-    run_saver_redirect(t->saver, run_dir_file(t->rescue, "checkpoints"),
-                       run_dir_file(t->rescue, "experience"));
+    run_saver_redirect(t->saver, run_dir_file(t->rescue.dir, "checkpoints"),
+                       run_dir_file(t->rescue.dir, "experience"));
 }
 
 /* Reads a file of the run directory. If that fails, `text` remains: the file may have been
@@ -67,9 +67,9 @@ static void write_text(struct training *t, const char *name, struct wbuf *text)
 {
     struct err err = {0};
 
-    if (t->rescue != NULL && text->len > 0 &&
-        atomic_file_write(run_dir_file(t->rescue, name), text->data, text->len, 1, &err) <
-            0)
+    if (t->rescue.dir != NULL && text->len > 0 &&
+        atomic_file_write(run_dir_file(t->rescue.dir, name), text->data, text->len, 1,
+                          &err) < 0)
         log_warn("%s", err.msg);
     wbuf_done(text);
 }
@@ -78,22 +78,22 @@ void training_check_dir(struct training *t)
 {
     const char *path = run_dir_path(t->args->dir);
 
-    if (t->is_deleted)
+    if (t->rescue.is_needed)
         return;
     if (!run_dir_is_deleted(t->args->dir)) {
         if (t->args->rescue != NULL)
-            read_text(t, "tags", &t->tags);
-        if (t->args->rescue != NULL && t->provenance.len == 0)
-            read_text(t, "provenance", &t->provenance);
+            read_text(t, "tags", &t->rescue.tags);
+        if (t->args->rescue != NULL && t->rescue.provenance.len == 0)
+            read_text(t, "provenance", &t->rescue.provenance);
         return;
     }
-    t->is_deleted = 1;
+    t->rescue.is_needed = 1;
     begin_rescue(t);
     training_event(t, DELETED);
-    if (t->rescue != NULL)
+    if (t->rescue.dir != NULL)
         training_log_error(t,
                            "%s was deleted: the run ends, its last checkpoint goes to %s",
-                           path, run_dir_path(t->rescue));
+                           path, run_dir_path(t->rescue.dir));
     else
         training_log_error(t, "%s was deleted: the run ends", path);
     training_feed(t, LIFE_EV_DELETED, NULL);
@@ -101,7 +101,7 @@ void training_check_dir(struct training *t)
 
 int training_rescue(struct training *t)
 {
-    return t->rescue != NULL && !run_saver_is_redirected(t->saver) &&
+    return t->rescue.dir != NULL && !run_saver_is_redirected(t->saver) &&
            run_saver_repeat(t->saver);
 }
 
@@ -110,18 +110,18 @@ void training_fail_if_deleted(struct training *t)
     struct training_result *r = t->result;
     const char *path = run_dir_path(t->args->dir);
 
-    if (!t->is_deleted)
+    if (!t->rescue.is_needed)
         return;
     r->checkpoint_step = -1; /* the run's own path has no checkpoint any more */
     if (r->end == TRAINING_DONE || r->end == TRAINING_STOPPED)
         r->end = TRAINING_FAILED;
     if (t->failure.code < 0)
         return;
-    if (t->rescued_step >= 0)
+    if (t->rescue.step >= 0)
         (void)err_set(&t->failure, ERR_IO,
                       "the run directory was deleted; the checkpoint of step %lld was "
                       "rescued: `brood resume %s` continues from it",
-                      (long long)t->rescued_step, run_dir_path(t->rescue));
+                      (long long)t->rescue.step, run_dir_path(t->rescue.dir));
     else
         (void)err_set(
             &t->failure, ERR_IO,
@@ -137,11 +137,11 @@ void training_end_rescue(struct training *t)
 {
     struct err err = {0};
 
-    if (t->rescue != NULL &&
-        journal_copy(t->journal, run_dir_file(t->rescue, "journal"), &err) < 0)
+    if (t->rescue.dir != NULL &&
+        journal_copy(t->journal, run_dir_file(t->rescue.dir, "journal"), &err) < 0)
         log_warn("%s", err.msg);
-    write_text(t, "tags", &t->tags);
-    write_text(t, "provenance", &t->provenance);
-    run_dir_free(t->rescue);
-    t->rescue = NULL;
+    write_text(t, "tags", &t->rescue.tags);
+    write_text(t, "provenance", &t->rescue.provenance);
+    run_dir_free(t->rescue.dir);
+    t->rescue.dir = NULL;
 }

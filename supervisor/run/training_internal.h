@@ -43,6 +43,56 @@ struct pending_list { /* owns keys and values */
     size_t n;
 };
 
+/* Configurations, and the requests to change them (training_change.c, training_set.c). */
+struct training_changes {
+    struct run_config wanted; /* config.yaml: what is in force with the whole plan */
+    int is_unwritten;  /* it could not be written; the next checkpoint tries again */
+    char *config_yaml; /* cache of training_config_yaml; NULL: stale */
+    struct change_plan plan;
+    struct pending_list pending, cancelled; /* as last returned to callers */
+    const char **agent_names;               /* for the reader of an edited config.yaml */
+    struct change_request *requests;        /* in the order in which they came */
+    struct live_trial *trial; /* of the first one; NULL: no process tries it */
+};
+
+/* What a run's rows and evaluations become; all NULL in a replay (training_report.c). */
+struct training_sinks {
+    struct csv_sink *csv;
+    struct event_sink *events;
+    struct event_folder *images, *weights; /* event files of their own */
+    struct renders *renders;
+};
+
+/* Checkpoints (training_save.c), and requests for one (training_steer.c). */
+struct training_saves {
+    int64_t step;       /* of the newest committed one; -1: none */
+    struct err unsaved; /* why the newest one that failed did; code 0: none did */
+    uint64_t unsaved_step;
+    struct training_state last;  /* of the last checkpoint, which waits to be written */
+    enum rollout_hold last_hold; /* which blocks belong to it */
+    int is_wanted;               /* a requested one has not begun */
+    uint64_t next_ms;            /* the next requested one may begin at this time */
+};
+
+/* The run directory was deleted (training_deleted.c). */
+struct training_rescue {
+    int is_needed;
+    struct run_dir *dir;          /* the new run's; NULL: there is none */
+    struct wbuf tags, provenance; /* with args->rescue: these files, as they were last */
+    int64_t step;                 /* of the newest checkpoint there; -1: none */
+};
+
+/* What training_status returned last (training_status.c). */
+struct training_shown {
+    struct {
+        uint64_t at_ms, steps;
+        double per_second;
+    } rate;
+    struct run_agent_status *agents; /* [specs.n] */
+    struct run_agent_status *envs;   /* of the environment's processes */
+    struct run_node_status *nodes;
+};
+
 struct training {
     enum life_state state; /* written by training_feed alone */
     const struct training_args *args;
@@ -50,14 +100,8 @@ struct training {
     struct err failure; /* the first error; code 0: none */
     uint64_t began_ns;
 
-    /* Configurations (training_change.c). */
     const struct run_config *config; /* in force; args->config, or owned */
-    int config_is_old; /* config.yaml could not be written; the next checkpoint tries again */
-    char *config_yaml;        /* cache of training_config_yaml; NULL: stale */
-    struct run_config wanted; /* config.yaml: `config` with the whole plan */
-    struct change_plan plan;
-    struct pending_list pending, cancelled; /* as last returned to callers */
-    const char **agent_names;               /* for the reader of an edited config.yaml */
+    struct training_changes changes;
 
     uv_loop_t loop;
     int has_loop;
@@ -99,50 +143,23 @@ struct training {
     struct training_asking *asking; /* of a replay (training_replay.c) */
     int replay_is_over;             /* on_value has returned 1 */
     struct rollout *rollout;
-    struct renders *renders; /* NULL in a replay */
-    struct csv_sink *csv;
-    struct event_sink *events;
-    struct event_folder *images,
-        *weights; /* event files of their own; NULL in a replay */
-
-    /* Checkpoints (training_save.c). */
-    int64_t saved_step; /* of the newest committed one; -1: none */
-    struct err unsaved; /* why the newest one that failed did; code 0: none did */
-    uint64_t unsaved_step;
-    struct training_state last;  /* of the last checkpoint, which waits to be written */
-    enum rollout_hold last_hold; /* which blocks belong to it */
-
-    /* The run directory was deleted (training_deleted.c). */
-    int is_deleted;
-    struct run_dir *rescue;       /* the new run's; NULL: there is none */
-    struct wbuf tags, provenance; /* with args->rescue: these files, as they were last */
-    int64_t rescued_step;         /* of the newest checkpoint there; -1: none */
+    struct training_sinks sinks;
+    struct training_saves saves;
+    struct training_rescue rescue;
 
     /* Whether the run will end with the bytes of an undisturbed run. */
     int committed; /* a resume is committed (always 1 in a new run): before that, nothing
                     * in the run directory changes */
     char *inexact; /* why it will not; NULL: it will */
 
-    /* Requests (training_steer.c, training_set.c,
-     * training_trace.c). */
-    struct training_wait *waits;
-    struct change_request *changes; /* in the order in which they came */
-    struct live_trial *trial;       /* of the first one; NULL: no process tries it */
-    int wants_checkpoint;           /* a requested checkpoint has not begun */
-    int lost_agent;                 /* one was given up since the last tick */
-    uint64_t checkpoint_next_ms;    /* the next requested one may begin at this time */
-    struct training_trace *trace;   /* NULL: nothing is recorded */
+    struct training_wait
+        *waits; /* requests that wait for their answers (training_steer.c) */
+    struct training_trace *trace; /* NULL: nothing is recorded (training_trace.c) */
+    int lost_agent;               /* one was given up since the last tick */
 
-    /* For status and events (training_status.c, training_processes.c). */
-    int sent_under_way; /* RUN_EVENT_UNDER_WAY was sent */
-    struct {
-        uint64_t at_ms, steps;
-        double per_second;
-    } rate;
+    int sent_under_way;     /* RUN_EVENT_UNDER_WAY was sent */
     struct run_model model; /* what all events say, those of former supervisors, too */
-    struct run_agent_status *agent_status; /* [specs.n] as training_status returned it */
-    struct run_agent_status *env_status;   /* likewise, of environment processes */
-    struct run_node_status *node_status;   /* likewise */
+    struct training_shown shown;
 };
 
 /* ---- training_life.c: performs the actions of life_fsm.h ---- */

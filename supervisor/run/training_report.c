@@ -272,9 +272,9 @@ int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
     if (t->args->replay != NULL)
         return training_event_at(t, &e, err);
     report_missing(t, row);
-    rc = csv_sink_write(t->csv, row, err);
+    rc = csv_sink_write(t->sinks.csv, row, err);
     if (rc == 0)
-        rc = event_sink_write(t->events, row, training_now_unix(), err);
+        rc = event_sink_write(t->sinks.events, row, training_now_unix(), err);
     if (rc == 0)
         rc = training_event_at(t, &e, err);
     return rc;
@@ -289,17 +289,17 @@ void training_on_evaluation(void *ctx, const struct evaluation_result *result)
         names[i] = t->specs.spec[i].name;
     training_event(t, EVALUATION, .evaluation = {.result = result, .agents = names});
     free(names);
-    if (t->renders != NULL)
-        renders_evaluated(t->renders, t->config, training_steps(t), training_now_unix(),
-                          result);
+    if (t->sinks.renders != NULL)
+        renders_evaluated(t->sinks.renders, t->config, training_steps(t),
+                          training_now_unix(), result);
 }
 
 void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy)
 {
     const struct training *t = ctx;
 
-    if (t->renders != NULL)
-        renders_begin(t->renders, t->config, env, copy);
+    if (t->sinks.renders != NULL)
+        renders_begin(t->sinks.renders, t->config, env, copy);
 }
 
 void training_on_evaluation_step(void *ctx, const struct vec_env *env,
@@ -307,6 +307,6 @@ void training_on_evaluation_step(void *ctx, const struct vec_env *env,
 {
     const struct training *t = ctx;
 
-    if (t->renders != NULL)
-        renders_step(t->renders, env, step);
+    if (t->sinks.renders != NULL)
+        renders_step(t->sinks.renders, env, step);
 }

@@ -38,8 +38,8 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
     struct training_state now = {0};
     int rc = gather_agents(t, hold, agents, err);
 
-    if (rc == 0 && t->config_is_old &&
-        t->rescue == NULL) /* a resume compares it with the checkpoint */
+    if (rc == 0 && t->changes.is_unwritten &&
+        t->rescue.dir == NULL) /* a resume compares it with the checkpoint */
         rc = training_write_config(t, err);
     if (rc == 0 && state == NULL)
         rollout_state_save(t->rollout, &now.bytes, &now.len);
@@ -76,9 +76,9 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
     };
 
     if (why == NULL) {
-        t->saved_step = (int64_t)step;
+        t->saves.step = (int64_t)step;
         if (run_saver_is_redirected(t->saver))
-            t->rescued_step = (int64_t)step;
+            t->rescue.step = (int64_t)step;
         /* Every snapshot is of this step or a later one: no replay reads older rows. */
         if (t->cluster != NULL)
             cluster_forget(t->cluster, store_needed_first_at(t->store, step));
@@ -89,8 +89,8 @@ static void on_checkpoint_over(struct training *t, uint64_t step, const struct e
                            why->msg);
     }
     if (why != NULL) {
-        t->unsaved = *why;
-        t->unsaved_step = step;
+        t->saves.unsaved = *why;
+        t->saves.unsaved_step = step;
         if (t->rollout != NULL)
             rollout_checkpoint_failed(t->rollout, step);
     }
@@ -155,7 +155,7 @@ static int is_saved(const struct training *t)
     struct rollout_progress at;
 
     rollout_progress(t->rollout, &at);
-    return !at.is_midway && t->saved_step == (int64_t)at.env_steps;
+    return !at.is_midway && t->saves.step == (int64_t)at.env_steps;
 }
 
 /* Writes the state that training_save_last has kept, once the saver is free. The blocks
@@ -166,12 +166,12 @@ void training_write_last(struct training *t)
     struct err err = {0};
     int rc = 0;
 
-    if (t->last.bytes == NULL || run_saver_is_busy(t->saver))
+    if (t->saves.last.bytes == NULL || run_saver_is_busy(t->saver))
         return;
     if (!is_saved(t))
-        rc = begin_checkpoint(t, step, t->last_hold, &t->last, &err);
-    free(t->last.bytes);
-    t->last = (struct training_state){0};
+        rc = begin_checkpoint(t, step, t->saves.last_hold, &t->saves.last, &err);
+    free(t->saves.last.bytes);
+    t->saves.last = (struct training_state){0};
     if (rc < 0)
         on_checkpoint_over(t, step, &err);
 }
@@ -182,21 +182,21 @@ void training_save_last(struct training *t)
     struct err err = {0};
     int rc;
 
-    if (!life_state_is_driven(t->state) || t->last.bytes != NULL)
+    if (!life_state_is_driven(t->state) || t->saves.last.bytes != NULL)
         return;
     rollout_take_back(t->rollout);
-    t->last_hold = rollout_hold(t->rollout);
+    t->saves.last_hold = rollout_hold(t->rollout);
     agents = xcalloc(agent_table_count(t->agents), sizeof(*agents));
-    rc = t->last_hold == ROLLOUT_HOLDS_NOTHING
+    rc = t->saves.last_hold == ROLLOUT_HOLDS_NOTHING
              ? err_set(&err, ERR_STATE, "the agents' states belong to different moments")
-             : gather_agents(t, t->last_hold, agents, &err);
+             : gather_agents(t, t->saves.last_hold, agents, &err);
     free(agents);
     if (rc < 0) {
         training_log_error(t, "no checkpoint of step %llu: %s",
                            (unsigned long long)training_steps(t), err.msg);
         return;
     }
-    rollout_state_save(t->rollout, &t->last.bytes, &t->last.len);
+    rollout_state_save(t->rollout, &t->saves.last.bytes, &t->saves.last.len);
     training_write_last(t);
 }
 
@@ -205,14 +205,14 @@ void training_fail_if_unsaved(struct training *t)
     struct training_result *r = t->result;
     const uint64_t step = training_steps(t);
 
-    if ((r->end != TRAINING_DONE && r->end != TRAINING_STOPPED) || t->is_deleted ||
-        t->failure.code < 0 || t->unsaved.code == 0 || t->unsaved_step != step ||
-        t->saved_step == (int64_t)step)
+    if ((r->end != TRAINING_DONE && r->end != TRAINING_STOPPED) || t->rescue.is_needed ||
+        t->failure.code < 0 || t->saves.unsaved.code == 0 ||
+        t->saves.unsaved_step != step || t->saves.step == (int64_t)step)
         return;
     r->end = TRAINING_FAILED;
-    (void)err_set(&t->failure, t->unsaved.code,
+    (void)err_set(&t->failure, t->saves.unsaved.code,
                   "the last checkpoint, of step %llu, could not be written: %s",
-                  (unsigned long long)step, t->unsaved.msg);
+                  (unsigned long long)step, t->saves.unsaved.msg);
     training_record_failure(t, &t->failure);
 }
 
@@ -240,7 +240,7 @@ static int is_all_drawn(void *ctx, uint64_t step)
 {
     const struct training *t = ctx;
 
-    return t->renders == NULL || renders_are_drawn(t->renders, step);
+    return t->sinks.renders == NULL || renders_are_drawn(t->sinks.renders, step);
 }
 
 void training_make_saver(struct training *t)
@@ -250,7 +250,7 @@ void training_make_saver(struct training *t)
         .dir = run_dir_file(t->args->dir, "checkpoints"),
         .sides = {run_dir_file(t->args->dir, "metrics"),
                   run_dir_file(t->args->dir, "renders")},
-        .weights = t->weights,
+        .weights = t->sinks.weights,
         .is_ready = is_all_drawn,
         .store = t->store,
         .keep = retention_of(t->config, run_dir_began_unix(t->args->dir)),

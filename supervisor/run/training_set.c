@@ -43,7 +43,7 @@ static int check_groups(const struct training *t, const struct run_config *wante
     struct config_diff d;
     int rc = 0;
 
-    run_config_diff(&d, &t->wanted, wanted, 0);
+    run_config_diff(&d, &t->changes.wanted, wanted, 0);
     for (size_t i = 0; i < d.n && rc == 0; i++) {
         const struct config_change *c = &d.list[i];
 
@@ -77,12 +77,13 @@ static int check_memory(const struct training *t, const struct run_config *wante
 {
     const size_t n = agent_table_count(t->agents);
 
-    for (size_t i = 0; i < n && i < wanted->n_agents && i < t->wanted.n_agents; i++) {
+    for (size_t i = 0; i < n && i < wanted->n_agents && i < t->changes.wanted.n_agents;
+         i++) {
         const int64_t limit = wanted->agents[i].memory_limit_bytes;
         struct agent_info info;
 
         agent_table_info(t->agents, i, &info);
-        if (limit > 0 && limit != t->wanted.agents[i].memory_limit_bytes &&
+        if (limit > 0 && limit != t->changes.wanted.agents[i].memory_limit_bytes &&
             info.rss_bytes > limit)
             return err_set(
                 err, ERR_CONFIG,
@@ -98,9 +99,9 @@ static int check_memory(const struct training *t, const struct run_config *wante
 static int check_render(const struct training *t, const struct run_config *wanted,
                         struct err *err)
 {
-    const int by_images = wanted->log.images && !t->wanted.log.images;
+    const int by_images = wanted->log.images && !t->changes.wanted.log.images;
 
-    if (wanted->evaluation.render == t->wanted.evaluation.render && !by_images)
+    if (wanted->evaluation.render == t->changes.wanted.evaluation.render && !by_images)
         return 0;
     if (renders_check(wanted, err) < 0)
         return ERR_CONFIG;
@@ -198,11 +199,11 @@ static void commit(struct training *t, struct proposal *p, struct atomic_file *f
     struct err why = {0};
 
     training_take_plan(t, &p->plan);
-    run_config_done(&t->wanted);
-    t->wanted = p->wanted;
+    run_config_done(&t->changes.wanted);
+    t->changes.wanted = p->wanted;
     p->wanted = (struct run_config){0};
-    t->config_is_old = atomic_file_commit(file, &why) < 0;
-    if (t->config_is_old)
+    t->changes.is_unwritten = atomic_file_commit(file, &why) < 0;
+    if (t->changes.is_unwritten)
         training_log_error(t, "config.yaml could not be written: %s", why.msg);
 }
 
@@ -214,7 +215,7 @@ static int check_can_change(const struct training *t, struct err *err)
                    life_state_is_ending(t->state) ? "ending" : "starting: try again");
 }
 
-/* Checks the proposal without processes. is: t->wanted with the assignments. */
+/* Checks the proposal without processes. is: t->changes.wanted with the assignments. */
 static int check_proposal(struct training *t, const struct run_config *is,
                           const struct proposal *p, struct err *err)
 {
@@ -249,10 +250,11 @@ static int env_names(void *ctx, const struct env_config *env, const char *const 
         return err_set(err, ERR_STATE,
                        "the environment of a live run cannot be replaced; stop the run, "
                        "and begin a new one");
-    t->agent_names = xreallocarray(t->agent_names, c->n_agents, sizeof(*t->agent_names));
+    t->changes.agent_names = xreallocarray(t->changes.agent_names, c->n_agents,
+                                           sizeof(*t->changes.agent_names));
     for (size_t i = 0; i < c->n_agents; i++)
-        t->agent_names[i] = c->agents[i].name;
-    *ret = t->agent_names;
+        t->changes.agent_names[i] = c->agents[i].name;
+    *ret = t->changes.agent_names;
     return (int)c->n_agents;
 }
 
@@ -261,7 +263,7 @@ static int read_edited(struct training *t, struct run_config *ret, struct err *e
 {
     const struct config_options options = {.env_names = env_names, .env_ctx = t};
 
-    if (t->config_is_old)
+    if (t->changes.is_unwritten)
         return err_set(err, ERR_STATE,
                        "config.yaml could not be written, and lacks changes that were "
                        "accepted; the next checkpoint tries again");
@@ -307,13 +309,13 @@ static void add_cancelled(void *ctx, const struct planned_change *c)
 {
     struct training *t = ctx;
 
-    training_pending_add(&t->cancelled, t, c);
+    training_pending_add(&t->changes.cancelled, t, c);
 }
 
 static int check_found(const struct training *t, const char *const *keys, size_t n,
                        const uint8_t *found, struct err *err)
 {
-    const struct pending_list *p = &t->pending;
+    const struct pending_list *p = &t->changes.pending;
 
     for (size_t i = 0; i < n; i++) {
         if (found[i])
@@ -348,7 +350,7 @@ static char *cancelled_text(const struct pending_list *p)
 /* Writes the event, then takes the proposal. */
 static int accept_cancel(struct training *t, struct proposal *p, struct err *err)
 {
-    char *text = cancelled_text(&t->cancelled);
+    char *text = cancelled_text(&t->changes.cancelled);
     const struct run_event e = {.kind = RUN_EVENT_CANCEL,
                                 .env_steps = training_steps(t),
                                 .change = {.at = MEMBER_NO_U64, .changes = text}};
@@ -366,7 +368,7 @@ static int accept_cancel(struct training *t, struct proposal *p, struct err *err
     return rc;
 }
 
-/* Proposes to cancel what the request names, and lists it in t->cancelled. */
+/* Proposes to cancel what the request names, and lists it in t->changes.cancelled. */
 static int propose_cancel(struct training *t, const struct change_request *r,
                           struct proposal *p, struct err *err)
 {
@@ -375,7 +377,7 @@ static int propose_cancel(struct training *t, const struct change_request *r,
     uint8_t *found = xcalloc(r->n + 1, 1);
     int rc;
 
-    training_pending_done(&t->cancelled);
+    training_pending_done(&t->changes.cancelled);
     rc = proposal_cancel(p, &live, keys, r->n, found, add_cancelled, t, err);
     if (rc == 0)
         rc = check_found(t, keys, r->n, found, err);
@@ -398,7 +400,7 @@ static void free_request(struct change_request *r)
 static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     const struct training *t = ctx;
-    const struct change_request *r = t->changes;
+    const struct change_request *r = t->changes.requests;
 
     (void)agent; /* 0: a trial has one process */
     rollout_pack_configure(&r->tried, vec_env_spec(t->env), r->agent, restored,
@@ -417,7 +419,7 @@ static uint8_t *find_untried(const struct training *t, const struct change_reque
     struct config_diff d;
     int n = 0;
 
-    run_config_diff(&d, was_tried ? &r->tried : &t->wanted, wanted, 0);
+    run_config_diff(&d, was_tried ? &r->tried : &t->changes.wanted, wanted, 0);
     for (size_t i = 0; i < d.n; i++)
         if (d.list[i].kind == CHANGE_RESPAWN && d.list[i].agent < wanted->n_agents)
             n += ret[d.list[i].agent] = 1;
@@ -449,7 +451,7 @@ static int try_next(struct training *t, struct change_request *r, struct err *er
     r->spec = t->specs.spec[r->agent];
     r->spec.pack_configure = pack_tried;
     args.now = agent_table_description(t->agents, r->agent);
-    rc = trial_begin(&t->trial, &args, err);
+    rc = trial_begin(&t->changes.trial, &args, err);
     return rc < 0 ? rc : 1;
 }
 
@@ -474,9 +476,9 @@ static int try_changed(struct training *t, struct change_request *r,
 static void answer(struct training *t, const struct training_set_result *result,
                    const struct err *why)
 {
-    struct change_request *r = t->changes;
+    struct change_request *r = t->changes.requests;
 
-    t->changes = r->next;
+    t->changes.requests = r->next;
     r->fn(r->ctx, result, why);
     free_request(r);
 }
@@ -486,7 +488,7 @@ static void answer(struct training *t, const struct training_set_result *result,
  * again; what differs is tried, too, and the rest accepted. */
 static void serve(struct training *t)
 {
-    struct change_request *r = t->changes;
+    struct change_request *r = t->changes.requests;
     struct training_set_result result = {0};
     struct proposal p = {0};
     struct err why = {0};
@@ -502,11 +504,11 @@ static void serve(struct training *t)
         result.at = p.at;
         result.changes = changes = config_settings_text(&p.changes);
         result.waits = p.new_waits;
-        rc = r->kind != REQUEST_CANCEL ? accept_change(t, &p, &why)
-             : t->cancelled.n > 0      ? accept_cancel(t, &p, &why)
-                                       : 0;
-        result.cancelled = t->cancelled.list;
-        result.n_cancelled = r->kind == REQUEST_CANCEL ? t->cancelled.n : 0;
+        rc = r->kind != REQUEST_CANCEL    ? accept_change(t, &p, &why)
+             : t->changes.cancelled.n > 0 ? accept_cancel(t, &p, &why)
+                                          : 0;
+        result.cancelled = t->changes.cancelled.list;
+        result.n_cancelled = r->kind == REQUEST_CANCEL ? t->changes.cancelled.n : 0;
     }
     if (rc <= 0)
         answer(t, &result, rc < 0 ? &why : NULL);
@@ -516,18 +518,18 @@ static void serve(struct training *t)
 
 static void serve_all(struct training *t)
 {
-    while (t->changes != NULL && t->trial == NULL)
+    while (t->changes.requests != NULL && t->changes.trial == NULL)
         serve(t);
 }
 
 static void on_tried(void *ctx, const struct err *why)
 {
     struct training *t = ctx;
-    struct change_request *r = t->changes;
+    struct change_request *r = t->changes.requests;
     struct err err = {0};
     int rc = why != NULL ? err_pass(&err, why) : 0;
 
-    t->trial = NULL;
+    t->changes.trial = NULL;
     r->agent++;
     if (rc == 0)
         rc = try_next(t, r, &err);
@@ -539,8 +541,8 @@ static void on_tried(void *ctx, const struct err *why)
 static void request(struct training *t, enum request_kind kind, const char *const *words,
                     size_t n, uint64_t at, training_set_fn fn, void *ctx)
 {
-    struct change_request *r = xcalloc(1, sizeof(*r)), **end = &t->changes;
-    const int is_first = t->changes == NULL;
+    struct change_request *r = xcalloc(1, sizeof(*r)), **end = &t->changes.requests;
+    const int is_first = t->changes.requests == NULL;
 
     r->kind = kind;
     r->words = xcalloc(n, sizeof(*r->words));
@@ -577,10 +579,10 @@ void training_refuse_changes(struct training *t)
 {
     struct err why = {0};
 
-    if (t->trial != NULL)
-        trial_abandon(t->trial);
-    t->trial = NULL;
+    if (t->changes.trial != NULL)
+        trial_abandon(t->changes.trial);
+    t->changes.trial = NULL;
     (void)err_set(&why, ERR_STATE, "the run is ending");
-    while (t->changes != NULL)
+    while (t->changes.requests != NULL)
         answer(t, NULL, &why);
 }

@@ -11,18 +11,18 @@
 void training_update_rate(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
-    const double passed = (double)(now - t->rate.at_ms) * 1e-3;
+    const double passed = (double)(now - t->shown.rate.at_ms) * 1e-3;
     double rate, weight;
 
-    if (t->rollout == NULL || t->rate.at_ms == 0) {
-        t->rate.at_ms = now;
-        t->rate.steps = steps;
+    if (t->rollout == NULL || t->shown.rate.at_ms == 0) {
+        t->shown.rate.at_ms = now;
+        t->shown.rate.steps = steps;
     } else if (passed >= 0.05) {
-        rate = (double)(steps - t->rate.steps) / passed;
-        weight = t->rate.per_second == 0 ? 1 : 1 - exp(-passed / 3);
-        t->rate.per_second += weight * (rate - t->rate.per_second);
-        t->rate.at_ms = now;
-        t->rate.steps = steps;
+        rate = (double)(steps - t->shown.rate.steps) / passed;
+        weight = t->shown.rate.per_second == 0 ? 1 : 1 - exp(-passed / 3);
+        t->shown.rate.per_second += weight * (rate - t->shown.rate.per_second);
+        t->shown.rate.at_ms = now;
+        t->shown.rate.steps = steps;
     }
 }
 
@@ -68,8 +68,8 @@ static void take_agents(struct training *t, uint64_t updates)
         struct agent_info info;
 
         agent_table_info(t->agents, i, &info);
-        t->agent_status[i] = process_status(t, &info);
-        t->agent_status[i].update = updates;
+        t->shown.agents[i] = process_status(t, &info);
+        t->shown.agents[i].update = updates;
     }
 }
 
@@ -77,12 +77,12 @@ static void take_nodes(struct training *t)
 {
     const size_t n = cluster_count(t->cluster);
 
-    t->node_status = xrealloc(t->node_status, (n + 1) * sizeof(*t->node_status));
+    t->shown.nodes = xrealloc(t->shown.nodes, (n + 1) * sizeof(*t->shown.nodes));
     for (size_t i = 0; i < n; i++) {
         struct cluster_info info;
 
         cluster_info(t->cluster, i, &info);
-        t->node_status[i] = (struct run_node_status){.name = info.name,
+        t->shown.nodes[i] = (struct run_node_status){.name = info.name,
                                                      .host = info.host,
                                                      .state = info.state,
                                                      .agents = info.agents,
@@ -96,13 +96,13 @@ static void take_environments(struct training *t)
 {
     const size_t n = env_host_count(t->env_host);
 
-    t->env_status = xrealloc(t->env_status, (n + 1) * sizeof(*t->env_status));
+    t->shown.envs = xrealloc(t->shown.envs, (n + 1) * sizeof(*t->shown.envs));
     for (size_t i = 0; i < n; i++) {
         struct agent_info info;
 
         env_host_info(t->env_host, i, &info);
-        t->env_status[i] = process_status(t, &info);
-        t->env_status[i].update = 0;
+        t->shown.envs[i] = process_status(t, &info);
+        t->shown.envs[i].update = 0;
     }
 }
 
@@ -131,33 +131,33 @@ void training_status(struct training *t, struct run_status *ret)
         .round = at.round,
         .env_steps = at.env_steps,
         .episodes = at.episodes,
-        .total_steps = (uint64_t)t->wanted.run.env_steps,
-        .total_episodes = (uint64_t)t->wanted.run.episodes,
-        .steps_per_second = life_state_is_paused(t->state) ? 0 : t->rate.per_second,
+        .total_steps = (uint64_t)t->changes.wanted.run.env_steps,
+        .total_episodes = (uint64_t)t->changes.wanted.run.episodes,
+        .steps_per_second = life_state_is_paused(t->state) ? 0 : t->shown.rate.per_second,
         .elapsed_s = elapsed_s,
         .total_s = t->model.seconds + elapsed_s,
         .total_restarts = known->total_restarts,
-        .checkpoint_step = t->saved_step,
+        .checkpoint_step = t->saves.step,
         .team_return_mean = t->result->team_return_mean,
         .numerics = numerics_names[t->config->run.numerics],
         .not_portable = known->not_portable,
         .exact = known->exact && env_host_is_exact(t->env_host),
         .learners = t->config->n_agents,
-        .agents = t->agent_status,
+        .agents = t->shown.agents,
         .n_agents = t->specs.n,
-        .environments = t->env_status,
+        .environments = t->shown.envs,
         .n_environments = env_host_count(t->env_host),
-        .nodes = t->node_status,
+        .nodes = t->shown.nodes,
         .n_nodes = cluster_count(t->cluster),
-        .pending = t->pending.list,
-        .n_pending = t->pending.n,
+        .pending = t->changes.pending.list,
+        .n_pending = t->changes.pending.n,
     };
 }
 
 void training_free_status(struct training *t)
 {
-    free(t->agent_status);
-    free(t->env_status);
-    free(t->node_status);
+    free(t->shown.agents);
+    free(t->shown.envs);
+    free(t->shown.nodes);
     run_model_done(&t->model);
 }

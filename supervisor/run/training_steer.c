@@ -160,10 +160,10 @@ void training_begin_checkpoint(struct training *t)
 {
     const uint64_t now = uv_now(&t->loop);
 
-    if (!t->wants_checkpoint || t->rollout == NULL || now < t->checkpoint_next_ms)
+    if (!t->saves.is_wanted || t->rollout == NULL || now < t->saves.next_ms)
         return;
-    t->wants_checkpoint = 0;
-    t->checkpoint_next_ms = now + TRAINING_TICK_MS;
+    t->saves.is_wanted = 0;
+    t->saves.next_ms = now + TRAINING_TICK_MS;
     rollout_request_checkpoint(t->rollout);
 }
 
@@ -176,13 +176,13 @@ int training_checkpoint(struct training *t, training_done_fn fn, void *ctx,
 
     if (rc < 0)
         return rc;
-    if (t->saved_step >= 0 && (uint64_t)t->saved_step >= step) {
-        fn(ctx, (uint64_t)t->saved_step, NULL);
+    if (t->saves.step >= 0 && (uint64_t)t->saves.step >= step) {
+        fn(ctx, (uint64_t)t->saves.step, NULL);
         return 0;
     }
     add_wait(t, WAIT_CHECKPOINT, fn, ctx)->step = step;
     training_end_restart_delays(t);
-    t->wants_checkpoint = 1;
+    t->saves.is_wanted = 1;
     training_begin_checkpoint(t);
     return 0;
 }
