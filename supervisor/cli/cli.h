@@ -10,9 +10,9 @@
 
 #include "common/err/err.h"
 #include "common/mem/arena.h"
+#include "supervisor/begin/policy_source.h"
 #include "supervisor/events/run_status.h"
 #include "supervisor/proc/keeper.h"
-#include "supervisor/run/policy_source.h"
 
 #include <stddef.h>
 #include <stdio.h>

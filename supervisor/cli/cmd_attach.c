@@ -9,8 +9,8 @@
 #include "supervisor/metrics/progress.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/terminal_keys.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_watch.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_watch.h"
 #include "supervisor/study/study_dir.h"
 
 #include <math.h>

@@ -3,14 +3,14 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/begin/change_read.h"
+#include "supervisor/begin/policies.h"
+#include "supervisor/begin/trial.h"
 #include "supervisor/env/env.h"
 #include "supervisor/env/env_trial.h"
 #include "supervisor/facts/record.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/node/slurm.h"
-#include "supervisor/run/change_read.h"
-#include "supervisor/run/policies.h"
-#include "supervisor/run/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

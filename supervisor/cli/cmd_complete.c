@@ -9,8 +9,8 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/study/study_dir.h"
 

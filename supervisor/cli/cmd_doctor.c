@@ -2,13 +2,13 @@
 #include "common/config/run_schema.h"
 #include "common/io/tree.h"
 #include "supervisor/ask/describe.h"
+#include "supervisor/begin/trial.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/run_cgroup.h"
-#include "supervisor/run/trial.h"
 
 #include <dirent.h>
 #include <errno.h>

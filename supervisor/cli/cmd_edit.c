@@ -7,7 +7,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "common/text/plain_text.h"
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <math.h>
 #include <stdio.h>

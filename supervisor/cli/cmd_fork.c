@@ -2,8 +2,8 @@
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/begin/fork.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/fork.h"
 
 #include <errno.h>
 #include <stdint.h>

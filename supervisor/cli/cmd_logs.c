@@ -1,5 +1,6 @@
 /* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
 #include "common/io/beneath.h"
+#include "common/io/line_reader.h"
 #include "common/io/patience.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
@@ -9,10 +10,9 @@
 #include "supervisor/cli/plain_output.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/msg_json.h"
-#include "supervisor/run/line_reader.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_record.h"
-#include "supervisor/run/run_watch.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
+#include "supervisor/rundir/run_watch.h"
 #include "supervisor/study/study_dir.h"
 
 #include <dirent.h>

@@ -11,10 +11,10 @@
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
 #include "supervisor/ask/describe.h"
+#include "supervisor/begin/trial.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/trial.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/report_html.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
 #include <stdlib.h>

@@ -3,11 +3,11 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/ask/describe.h"
+#include "supervisor/begin/resume_config.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
-#include "supervisor/run/resume_config.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/rundir/run_record.h"
 #include "supervisor/save/retention.h"
 
 #include <stdint.h>

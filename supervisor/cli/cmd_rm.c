@@ -2,8 +2,8 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_remove.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_remove.h"
 
 #include <stdlib.h>
 #include <string.h>

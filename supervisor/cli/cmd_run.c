@@ -6,15 +6,15 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/ask/describe.h"
+#include "supervisor/begin/trial.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/keep.h"
 #include "supervisor/cli/seeds.h"
 #include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/signals.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_record.h"
-#include "supervisor/run/trial.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
 #include "supervisor/save/checkpoint_format.h"
 
 #include <dirent.h>

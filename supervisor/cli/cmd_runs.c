@@ -12,7 +12,7 @@
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <fnmatch.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "supervisor/cli/submitted.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
 #include <inttypes.h>

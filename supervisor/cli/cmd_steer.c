@@ -5,7 +5,7 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/msg_json.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
 #include <inttypes.h>

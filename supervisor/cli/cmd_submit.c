@@ -8,14 +8,14 @@
 #include "common/io/shell_quote.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/begin/trial.h"
 #include "supervisor/cli/seeds.h"
 #include "supervisor/cli/submitted.h"
 #include "supervisor/control/msg_json.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/command_output.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/trial.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

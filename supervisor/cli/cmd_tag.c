@@ -2,8 +2,8 @@
 #include "common/text/plain_text.h"
 #include "supervisor/cli/live_run.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_tags.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_tags.h"
 
 #include <stdlib.h>
 

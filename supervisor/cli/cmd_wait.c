@@ -3,8 +3,8 @@
 #include "supervisor/cli/live_run.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/submitted.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_watch.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_watch.h"
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
 #ifndef SUPERVISOR_CLI_EVAL_PLAY_H
 #define SUPERVISOR_CLI_EVAL_PLAY_H
 
+#include "supervisor/begin/eval.h"
 #include "supervisor/render/recording.h"
-#include "supervisor/run/eval.h"
 
 struct eval_play;
 

@@ -5,8 +5,8 @@
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/proc/stall.h"
-#include "supervisor/run/journal.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/journal.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <stdio.h>
 #include <stdlib.h>

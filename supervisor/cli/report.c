@@ -2,7 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/events/run_model.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 
 #include <ctype.h>
 #include <math.h>

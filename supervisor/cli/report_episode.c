@@ -3,7 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/eval_play.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/save/checkpoint_read.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "supervisor/facts/thin_curves.h"
 #include "supervisor/metrics/svg_plot.h"
 #include "supervisor/page/report_page.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/stall.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -7,8 +7,8 @@
 #include "supervisor/cli/submitted.h"
 #include "supervisor/control/client.h"
 #include "supervisor/metrics/progress.h"
-#include "supervisor/run/run_record.h"
-#include "supervisor/run/run_tags.h"
+#include "supervisor/rundir/run_record.h"
+#include "supervisor/rundir/run_tags.h"
 
 struct run_facts {
     struct run_status status; /* points into this struct */

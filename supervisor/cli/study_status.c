@@ -5,7 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/proc/signals.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/study/halving.h"
 
 #include <math.h>

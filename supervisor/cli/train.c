@@ -5,6 +5,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "supervisor/ask/describe.h"
+#include "supervisor/begin/program_policy.h"
 #include "supervisor/cli/live_view.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/msg_json.h"
@@ -12,7 +13,6 @@
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/run/hooks.h"
-#include "supervisor/run/program_policy.h"
 
 #include <fcntl.h>
 #include <math.h>

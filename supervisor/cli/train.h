@@ -10,9 +10,9 @@
 #ifndef SUPERVISOR_CLI_TRAIN_H
 #define SUPERVISOR_CLI_TRAIN_H
 
+#include "supervisor/begin/trial.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/run/training.h"
-#include "supervisor/run/trial.h"
 
 /* Trains and returns the exit code. The supervisor logs to the run's directory; progress is
  * shown on stderr and, with --json, as events on stdout. args: all but the observers is set.

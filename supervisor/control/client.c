@@ -8,7 +8,7 @@
 #include "supervisor/control/control.h"
 #include "supervisor/control/rpc_server.h"
 #include "supervisor/proc/stall.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

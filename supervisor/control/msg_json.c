@@ -2,7 +2,7 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 
 #include <math.h>
 #include <stdlib.h>

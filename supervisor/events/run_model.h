@@ -1,6 +1,6 @@
 /* run_model.h - what a run is and what it did, folded from its events one after another.
  *
- * Sources   the journal of a run that is over or does not answer (run/run_record.h). A live run
+ * Sources   the journal of a run that is over or does not answer (rundir/run_record.h). A live run
  *           folds the journal that it resumes, then its own events (training_event_at): both say
  *           the same, whoever supervised it.
  * Fold      run_event_fold (run_event.h): the row of a kind in run_event.c names a function below.

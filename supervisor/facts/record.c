@@ -5,7 +5,7 @@
 #include "common/wire/cursor.h"
 #include "supervisor/events/run_model.h"
 #include "supervisor/facts/defaults.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "supervisor/events/run_status.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
-#include "supervisor/run/run_tags.h"
+#include "supervisor/rundir/run_tags.h"
 
 /* What a page compares with the view before, to ask again for what has changed. */
 struct run_view_stamps {

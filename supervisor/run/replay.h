@@ -15,7 +15,7 @@
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/probe.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 enum replay_relation {
     REPLAY_ABOVE,

@@ -27,16 +27,16 @@
 
 #include "common/config/run_config.h"
 #include "common/err/err.h"
+#include "supervisor/begin/change_read.h"
+#include "supervisor/begin/policies.h"
+#include "supervisor/begin/weights.h"
 #include "supervisor/events/run_event.h"
 #include "supervisor/events/run_status.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/rollout/rollout.h"
-#include "supervisor/run/change_read.h"
-#include "supervisor/run/policies.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/weights.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/save/resume.h"
 
 #include <stdint.h>

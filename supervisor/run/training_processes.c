@@ -12,7 +12,7 @@
 
 #include "common/msg/protocol.h"
 #include "supervisor/proc/signals.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 
 #include <math.h>
 #include <stdarg.h>

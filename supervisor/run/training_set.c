@@ -6,8 +6,8 @@
 #include "common/config/changes.h"
 #include "common/mem/size_text.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/live_changes.h"
-#include "supervisor/run/trial.h"
+#include "supervisor/begin/live_changes.h"
+#include "supervisor/begin/trial.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

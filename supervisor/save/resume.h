@@ -12,7 +12,7 @@
  *          concern the run (numerics.h); another build only under
  *          NUMERICS_NATIVE; another fingerprint under NUMERICS_NATIVE and in a run that is
  *          not portable for another reason (run_status.h). For the configuration, see
- *          run/resume_config.h.
+ *          begin/resume_config.h.
  */
 #ifndef SUPERVISOR_SAVE_RESUME_H
 #define SUPERVISOR_SAVE_RESUME_H

@@ -2,7 +2,7 @@
 
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/run_remove.h"
+#include "supervisor/rundir/run_remove.h"
 #include "supervisor/study/study_dir.h"
 
 #include <inttypes.h>

@@ -10,7 +10,7 @@
 #ifndef SUPERVISOR_STUDY_FORKS_H
 #define SUPERVISOR_STUDY_FORKS_H
 
-#include "supervisor/run/fork.h"
+#include "supervisor/begin/fork.h"
 #include "supervisor/study/lineage.h"
 
 /* Makes the missing forks after the last round that is over, and removes the runs that

@@ -7,7 +7,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/progress.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/rundir/run_record.h"
 
 #include <errno.h>
 #include <fcntl.h>

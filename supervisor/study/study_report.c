@@ -2,7 +2,7 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/svg_plot.h"
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/lineage_report.h"
 #include "supervisor/study/study_dir.h"

@@ -3,9 +3,9 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/control/client.h"
 #include "supervisor/facts/run_view.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_record.h"
-#include "supervisor/run/run_tags.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
+#include "supervisor/rundir/run_tags.h"
 #include "supervisor/web/runs.h"
 #include "supervisor/web/stamps.h"
 

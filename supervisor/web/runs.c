@@ -2,8 +2,8 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/facts/run_view.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
 #include "supervisor/study/study_dir.h"
 #include "supervisor/web/stamps.h"
 

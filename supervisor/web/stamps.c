@@ -1,6 +1,6 @@
 #include "supervisor/web/stamps.h"
 
-#include "supervisor/run/run_dir.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <limits.h>
 #include <stdio.h>

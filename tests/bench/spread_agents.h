@@ -6,9 +6,9 @@
 #ifndef TESTS_BENCH_SPREAD_AGENTS_H
 #define TESTS_BENCH_SPREAD_AGENTS_H
 
+#include "supervisor/begin/agent_specs.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/agent_table.h"
-#include "supervisor/run/agent_specs.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
-#include "supervisor/run/journal_read.h"
+#include "supervisor/rundir/journal_read.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

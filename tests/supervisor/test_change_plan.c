@@ -1,4 +1,4 @@
-#include "supervisor/run/change_read.h"
+#include "supervisor/begin/change_read.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

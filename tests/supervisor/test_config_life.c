@@ -14,9 +14,9 @@
  * Words that lead to the same state continue in the same way, and are played once. */
 #include "common/config/run_length.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/change_proposal.h"
-#include "supervisor/run/fork_changes.h"
-#include "supervisor/run/resume_config.h"
+#include "supervisor/begin/change_proposal.h"
+#include "supervisor/begin/fork_changes.h"
+#include "supervisor/begin/resume_config.h"
 #include "tests/support/test_main.h"
 
 #include <inttypes.h>

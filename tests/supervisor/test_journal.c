@@ -1,8 +1,8 @@
 /* The journal, written and read back; and reading the lines of files that grow. */
+#include "common/io/line_reader.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/run/journal.h"
-#include "supervisor/run/journal_read.h"
-#include "supervisor/run/line_reader.h"
+#include "supervisor/rundir/journal.h"
+#include "supervisor/rundir/journal_read.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

@@ -5,7 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/wire/cursor.h"
-#include "supervisor/run/resume_config.h"
+#include "supervisor/begin/resume_config.h"
 #include "supervisor/save/resume.h"
 #include "supervisor/save/run_saver.h"
 #include "tests/support/temp_dir.h"

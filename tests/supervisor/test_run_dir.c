@@ -1,7 +1,7 @@
 #include "common/io/tree.h"
-#include "supervisor/run/journal.h"
-#include "supervisor/run/run_dir.h"
-#include "supervisor/run/run_remove.h"
+#include "supervisor/rundir/journal.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_remove.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

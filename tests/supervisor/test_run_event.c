@@ -3,8 +3,8 @@
 #include "common/msg/frame.h"
 #include "supervisor/events/run_event.h"
 #include "supervisor/events/run_status.h"
-#include "supervisor/run/journal_read.h"
-#include "supervisor/run/run_record.h"
+#include "supervisor/rundir/journal_read.h"
+#include "supervisor/rundir/run_record.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 

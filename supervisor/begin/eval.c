@@ -1,0 +1,182 @@
+#include "supervisor/begin/eval.h"
+
+#include "common/log/log.h"
+#include "supervisor/ask/ask.h"
+#include "supervisor/begin/agent_specs.h"
+#include "supervisor/begin/restore.h"
+#include "supervisor/env/env_host.h"
+#include "supervisor/rollout/rollout.h"
+
+#include <inttypes.h>
+#include <unistd.h>
+
+struct eval {
+    const struct eval_args *args;
+    int agent_fd;
+    struct vec_env *world; /* only for its env_spec: evaluation.c makes its own copies */
+    struct agent_specs specs;
+    struct ask *ask;
+    struct restore *restore;
+    struct env_host *env_host;
+    struct evaluation *evaluation;
+};
+
+/* ---- agents with the checkpoint's values ---- */
+
+static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
+{
+    const struct eval *e = ctx;
+
+    rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored,
+                           policies_of(e->args->policies, agent), o);
+}
+
+static void on_restored(void *ctx)
+{
+    ask_done(((struct eval *)ctx)->ask);
+}
+
+static int values_of(void *ctx, size_t agent, const char *name,
+                     const struct checkpoint_values **ret, struct err *err)
+{
+    return weights_of(((struct eval *)ctx)->args->weights, name, ret, err);
+}
+
+/* Only the learners act, so no other process is started. */
+static int start_agents(struct eval *e, struct err *err)
+{
+    struct ask_args args = {.agent_exe_fd = e->agent_fd, .ctx = e};
+    int rc = agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, 0,
+                              NULL, pack_configure, err);
+
+    if (rc < 0)
+        return rc;
+    args.specs = e->specs.spec;
+    args.n = e->specs.n;
+    rc = ask_open(&e->ask, &args, err);
+    if (rc == 0)
+        rc = restore_start(&e->restore, ask_agents(e->ask), values_of, e->args->resized,
+                           on_restored, e, err);
+    return rc < 0 ? rc : ask_wait(e->ask, err);
+}
+
+/* ---- the processes of an external environment ---- */
+
+/* Logs an exit with an error. A failed step is reported by the caller that requested
+ * it. */
+static void on_env_event(void *ctx, const struct agent_event *e, const char *process)
+{
+    if (e->kind == AGENT_EVENT_EXIT && e->text != NULL && e->signal == 0)
+        log_warn("%s (pid %d): %s", process, (int)e->pid, e->text);
+}
+
+static void on_inexact(void *ctx, const char *line)
+{
+    log_warn("%s", line);
+}
+
+static void on_skipped(void *ctx, const struct env_skip *s)
+{
+    log_warn("%s: episode %" PRIu64 " is skipped, it fails: %s", s->process, s->episode,
+             s->why);
+}
+
+static void on_failed(void *ctx, const struct err *why)
+{
+    ask_fail(((struct eval *)ctx)->ask, why);
+}
+
+static void on_env_stopped(void *ctx)
+{
+    (void)ctx; /* ask_close runs the loop until it has no handles */
+}
+
+static void new_env_host(struct eval *e)
+{
+    const struct env_host_args args = {.loop = ask_loop(e->ask),
+                                       .agent_exe_fd = e->agent_fd,
+                                       .on_event = on_env_event,
+                                       .on_inexact = on_inexact,
+                                       .on_failed = on_failed,
+                                       .on_skipped = on_skipped,
+                                       .on_stopped = on_env_stopped,
+                                       .ctx = e};
+
+    e->env_host = env_host_new(&args);
+}
+
+/* ---- the episodes ---- */
+
+static void on_done(void *ctx, const struct evaluation_result *result)
+{
+    struct eval *e = ctx;
+
+    e->args->on_result(e->args->ctx, vec_env_spec(e->world), result);
+    ask_done(e->ask);
+}
+
+static void on_begin(void *ctx, const struct vec_env *env, size_t copy)
+{
+    const struct eval_args *args = ((struct eval *)ctx)->args;
+
+    args->on_begin(args->ctx, env, copy);
+}
+
+static void on_step(void *ctx, const struct vec_env *env, const struct env_step *step)
+{
+    const struct eval_args *args = ((struct eval *)ctx)->args;
+
+    args->on_step(args->ctx, env, step);
+}
+
+static int play(struct eval *e, struct err *err)
+{
+    const struct eval_args *a = e->args;
+    const struct evaluation_args args = {
+        .config = a->config,
+        .env = &a->config->env,
+        .copies = a->copies,
+        .episodes = a->episodes,
+        .max_steps = (uint64_t)a->config->evaluation.max_steps,
+        .seed = a->seed,
+        .mode = a->mode,
+        .agents = ask_agents(e->ask),
+        .env_host = e->env_host,
+        .on_done = on_done,
+        .on_failed = on_failed,
+        .on_begin = a->on_begin != NULL ? on_begin : NULL,
+        .on_step = a->on_step != NULL ? on_step : NULL,
+        .ctx = e};
+    int rc = evaluation_new(&e->evaluation, &args, err);
+
+    if (rc == 0)
+        rc = evaluation_start(e->evaluation, a->step, err);
+    return rc < 0 ? rc : ask_wait(e->ask, err);
+}
+
+int eval_run(const struct eval_args *args, struct err *err)
+{
+    struct eval e = {.args = args};
+    int rc;
+
+    e.agent_fd = binaries_open_agent(args->binaries, err);
+    if (e.agent_fd < 0)
+        return e.agent_fd;
+    rc = vec_env_new(&e.world, &args->config->env, args->seed, ENV_DRAWS_EVALUATION, 1,
+                     err);
+    if (rc == 0)
+        rc = start_agents(&e, err);
+    if (rc == 0) {
+        new_env_host(&e);
+        rc = play(&e, err);
+        env_host_stop(e.env_host, ASK_END_WITHIN_MS);
+    }
+    ask_close(e.ask);
+    evaluation_free(e.evaluation);
+    restore_free(e.restore);
+    agent_specs_done(&e.specs);
+    vec_env_free(e.world);
+    env_host_free(e.env_host);
+    (void)close(e.agent_fd);
+    return rc;
+}
