@@ -65,19 +65,23 @@ static void put_texts(struct msg_out *o, const char *key, const char *const *tex
         msg_str(o, texts[i]);
 }
 
-static void put_flags(struct msg_out *o, unsigned flags)
+/* The names of those bits that are set. */
+#define PUT_BITS(o, key, bits, names)                                                    \
+    put_bits((o), (key), (bits), (names), sizeof(names) / sizeof((names)[0]))
+static void put_bits(struct msg_out *o, const char *key, unsigned bits,
+                     const char *const *names, size_t n)
 {
-    const char *names[sizeof(field_flag_names) / sizeof(field_flag_names[0]) + 1];
-    size_t n = 0;
+    const char *set[33];
+    size_t n_set = 0;
 
-    for (size_t i = 0; i < sizeof(field_flag_names) / sizeof(field_flag_names[0]); i++) {
-        if ((flags >> i & 1) == 0)
+    for (size_t i = 0; bits >> i != 0; i++) {
+        if ((bits >> i & 1) == 0)
             continue;
-        CHECK(field_flag_names[i] != NULL, "flag %zu of a setting", i);
-        names[n++] = field_flag_names[i];
+        CHECK(i < n && names[i] != NULL, "%s: bit %zu", key, i);
+        set[n_set++] = names[i];
     }
-    names[n] = NULL;
-    put_texts(o, "flags", names);
+    set[n_set] = NULL;
+    put_texts(o, key, set);
 }
 
 static void put_setting(struct msg_out *o, const struct field *f)
@@ -92,7 +96,7 @@ static void put_setting(struct msg_out *o, const struct field *f)
     msg_put_str(o, "key", f->key);
     msg_put_str(o, "type", type_names[f->type]);
     msg_put_str(o, "doc", f->doc);
-    put_flags(o, f->flags);
+    PUT_BITS(o, "flags", f->flags, field_flag_names);
     if (f->default_text != NULL)
         msg_put_str(o, "default", f->default_text);
     if (has_min)
@@ -138,20 +142,12 @@ static void put_scalars(struct msg_out *o, const struct algorithm_scalar *s)
     msg_key(o, "scalars");
     msg_array(o, n);
     for (; s->name != NULL; s++) {
-        const char *by[sizeof(by_names) / sizeof(by_names[0])];
-        size_t k = 0;
-
         msg_map(o, 3u + (s->by != 0));
         msg_put_str(o, "name", s->name);
         msg_put_str(o, "meaning", s->meaning);
         msg_put_str(o, "unit", s->unit != NULL ? s->unit : "");
-        if (s->by == 0)
-            continue;
-        for (size_t i = 0; by_names[i] != NULL; i++)
-            if (s->by >> i & 1)
-                by[k++] = by_names[i];
-        by[k] = NULL;
-        put_texts(o, "by", by);
+        if (s->by != 0)
+            PUT_BITS(o, "by", s->by, by_names);
     }
 }
 
@@ -193,89 +189,133 @@ void msg_algorithm(struct msg_out *o, const struct algorithm_info *a)
 
 /* ---- unpacking ---- */
 
+/* After the first thing that is wrong, nothing more is read: what follows is as if its key were
+ * absent. */
 struct reading {
     struct algorithm_info *ret;
     struct arena *arena;
     struct err *err;
+    int rc;
 };
 
-/* A text of a map that is printed: one line, with nothing that moves a terminal's cursor. */
-static int take_line(const struct reading *r, const msgpack_object *o, const char *what,
-                     const char **ret)
+static void fail(struct reading *r, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void fail(struct reading *r, int code, const char *fmt, ...)
 {
-    if (o == NULL || o->type != MSGPACK_OBJECT_STR || o->via.str.size > TEXT_BYTES)
-        return err_set(r->err, ERR_PROTOCOL, "%.40s: a text of at most %d bytes expected",
-                       what, TEXT_BYTES);
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (r->rc == 0)
+        r->rc = err_vset(r->err, code, fmt, ap);
+    va_end(ap);
+}
+
+/* A text of a map that is printed: one line, with nothing that moves a terminal's cursor. */
+static const char *take_line(struct reading *r, const msgpack_object *o, const char *what)
+{
+    if (o == NULL || o->type != MSGPACK_OBJECT_STR || o->via.str.size > TEXT_BYTES) {
+        fail(r, ERR_PROTOCOL, "%.40s: a text of at most %d bytes expected", what,
+             TEXT_BYTES);
+        return "";
+    }
     for (uint32_t i = 0; i < o->via.str.size; i++)
         if ((unsigned char)o->via.str.ptr[i] < ' ' || o->via.str.ptr[i] == 0x7f)
-            return err_set(r->err, ERR_PROTOCOL, "%.40s: a text of one line expected",
-                           what);
-    *ret = arena_strndup(r->arena, o->via.str.ptr, o->via.str.size);
+            fail(r, ERR_PROTOCOL, "%.40s: a text of one line expected", what);
+    return arena_strndup(r->arena, o->via.str.ptr, o->via.str.size);
+}
+
+/* NULL: the key is absent. */
+static const char *take_optional(struct reading *r, const msgpack_object *map,
+                                 const char *key, const char *what)
+{
+    const msgpack_object *o = msg_get(map, key);
+
+    return o != NULL ? take_line(r, o, what) : NULL;
+}
+
+static const char *take_key(struct reading *r, const msgpack_object *o, const char *what)
+{
+    const char *key = take_line(r, o, what);
+
+    if (!schema_is_name(key) || strchr(key, '.') != NULL)
+        fail(r, ERR_PROTOCOL, "%.40s: found '%.40s', expected %s", what, key,
+             SCHEMA_NAME_EXPECTED);
+    return key;
+}
+
+/* A list of at most `max` elements; one without any if the key is absent. */
+static const msgpack_object_array *take_list(struct reading *r, const msgpack_object *map,
+                                             const char *key, uint32_t max)
+{
+    static const msgpack_object_array none = {0};
+    const msgpack_object *list = NULL;
+
+    if (r->rc == 0)
+        r->rc = msg_get_array(map, key, &list, r->err);
+    if (list != NULL && list->via.array.size > max)
+        fail(r, ERR_LIMIT, "%s: more than %u", key, max);
+    return list != NULL && r->rc == 0 ? &list->via.array : &none;
+}
+
+static const msgpack_object_map *take_pairs(struct reading *r, const msgpack_object *map,
+                                            const char *key, uint32_t max)
+{
+    static const msgpack_object_map none = {0};
+    const msgpack_object *pairs = NULL;
+
+    if (r->rc == 0)
+        r->rc = msg_get_map(map, key, &pairs, r->err);
+    if (pairs != NULL && pairs->via.map.size > max)
+        fail(r, ERR_LIMIT, "%s: more than %u", key, max);
+    return pairs != NULL && r->rc == 0 ? &pairs->via.map : &none;
+}
+
+/* The texts, NULL-terminated; NULL if the key is absent. */
+static const char *const *take_texts(struct reading *r, const msgpack_object *map,
+                                     const char *key, uint32_t max)
+{
+    const msgpack_object_array *list = take_list(r, map, key, max);
+    const char **texts = ARENA_ARRAY(r->arena, const char *, list->size + 1u);
+
+    for (uint32_t i = 0; i < list->size; i++)
+        texts[i] = take_line(r, &list->ptr[i], key);
+    return msg_get(map, key) != NULL ? texts : NULL;
+}
+
+/* The place of a text among n names, of which some may be NULL. */
+static size_t find_name(struct reading *r, const char *key, const char *text,
+                        const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (names[i] != NULL && strcmp(names[i], text) == 0)
+            return i;
+    fail(r, ERR_PROTOCOL, "%s: '%.40s' is unknown", key, text);
     return 0;
 }
 
-static int take_key(const struct reading *r, const msgpack_object *o, const char *what,
-                    const char **ret)
+#define TAKE_CHOICE(r, map, key, names, otherwise)                                       \
+    take_choice((r), (map), (key), (names), sizeof(names) / sizeof((names)[0]),          \
+                (otherwise))
+static int take_choice(struct reading *r, const msgpack_object *map, const char *key,
+                       const char *const *names, size_t n, int otherwise)
 {
-    int rc = take_line(r, o, what, ret);
+    const char *text = take_optional(r, map, key, key);
 
-    if (rc == 0 && (!schema_is_name(*ret) || strchr(*ret, '.') != NULL))
-        rc = err_set(r->err, ERR_PROTOCOL, "%.40s: found '%.40s', expected %s", what,
-                     *ret, SCHEMA_NAME_EXPECTED);
-    return rc;
+    return text != NULL ? (int)find_name(r, key, text, names, n) : otherwise;
 }
 
-/* *ret: the texts, NULL-terminated; NULL if the key is absent. */
-static int take_texts(const struct reading *r, const msgpack_object *map, const char *key,
-                      uint32_t max, const char *const **ret)
+/* The texts of a list as bits, by their places among the names. */
+#define TAKE_BITS(r, map, key, names)                                                    \
+    take_bits((r), (map), (key), (names), sizeof(names) / sizeof((names)[0]))
+static unsigned take_bits(struct reading *r, const msgpack_object *map, const char *key,
+                          const char *const *names, size_t n)
 {
-    const msgpack_object *list = NULL;
-    const char **texts;
-    int rc = msg_get_array(map, key, &list, r->err);
+    const char *const *text = take_texts(r, map, key, NAMES_MAX);
+    unsigned bits = 0;
 
-    if (rc < 0 || list == NULL)
-        return rc;
-    if (list->via.array.size > max)
-        return err_set(r->err, ERR_LIMIT, "%s: more than %u", key, max);
-    texts = ARENA_ARRAY(r->arena, const char *, list->via.array.size + 1u);
-    for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++)
-        rc = take_line(r, &list->via.array.ptr[i], key, &texts[i]);
-    *ret = texts;
-    return rc;
-}
-
-/* The place of a text among the names; absent: *ret stays. */
-static int take_choice(const struct reading *r, const msgpack_object *map,
-                       const char *key, const char *const *names, int *ret)
-{
-    const msgpack_object *o = msg_get(map, key);
-    const char *text = NULL;
-    int rc = o != NULL ? take_line(r, o, key, &text) : 0;
-
-    if (rc < 0 || text == NULL)
-        return rc;
-    *ret = text_find(names, text);
-    return *ret >= 0 ? 0
-                     : err_set(r->err, ERR_PROTOCOL, "%s: '%.40s' is unknown", key, text);
-}
-
-static int take_flags(const struct reading *r, const msgpack_object *map, unsigned *ret)
-{
-    const char *const *flags = NULL;
-    int rc = take_texts(r, map, "flags", NAMES_MAX, &flags);
-
-    for (size_t i = 0; rc == 0 && flags != NULL && flags[i] != NULL; i++) {
-        const size_t n = sizeof(field_flag_names) / sizeof(field_flag_names[0]);
-        size_t k = 0;
-
-        while (k < n && (field_flag_names[k] == NULL ||
-                         strcmp(field_flag_names[k], flags[i]) != 0))
-            k++;
-        if (k == n)
-            return err_set(r->err, ERR_PROTOCOL, "flags: '%.40s' is unknown", flags[i]);
-        *ret |= 1u << k;
-    }
-    return rc;
+    for (; text != NULL && *text != NULL; text++)
+        bits |= 1u << find_name(r, key, *text, names, n);
+    return bits;
 }
 
 /* Whether the flags can be those of a field of that type: schema_is_given reads a number of
@@ -292,98 +332,76 @@ static int flags_fit(const struct field *f)
     return !(f->flags & FIELD_OWN_ROWS) || f->type == FIELD_BOOL;
 }
 
-/* Whether the default is one line of YAML that the field accepts. */
-static int check_default(const struct reading *r, const struct field *f)
+/* Checks that the default is one line of YAML that the field accepts. */
+static void check_default(struct reading *r, const struct field *f)
 {
     char value[sizeof(struct ramp)];
     struct err why = {0};
 
-    if (f->default_text == NULL)
-        return f->type != FIELD_ENUM
-                   ? 0
-                   : err_set(r->err, ERR_PROTOCOL, "%s: a default expected", f->key);
-    if (!schema_is_number(f))
-        return err_set(r->err, ERR_PROTOCOL, "%s: a text has no default", f->key);
-    if (schema_read_text(f, f->default_text, f->key, value, &why) < 0)
-        return err_set(r->err, ERR_PROTOCOL, "%s: default: %.200s", f->key,
-                       err_cause(&why));
-    return 0;
+    if (f->default_text == NULL && f->type == FIELD_ENUM)
+        fail(r, ERR_PROTOCOL, "%s: a default expected", f->key);
+    else if (f->default_text != NULL && !schema_is_number(f))
+        fail(r, ERR_PROTOCOL, "%s: a text has no default", f->key);
+    else if (f->default_text != NULL &&
+             schema_read_text(f, f->default_text, f->key, value, &why) < 0)
+        fail(r, ERR_PROTOCOL, "%s: default: %.200s", f->key, err_cause(&why));
 }
 
-static int take_setting(const struct reading *r, const msgpack_object *map,
-                        struct field *ret)
+static double take_number(struct reading *r, const msgpack_object *map, const char *key,
+                          double otherwise)
 {
-    int type = -1, change = CHANGE_RESTART, rc;
-
-    *ret = (struct field){.min = 0, .max = HUGE_VAL};
-    if (map->type != MSGPACK_OBJECT_MAP)
-        return err_set(r->err, ERR_PROTOCOL, "settings: maps expected");
-    rc = take_key(r, msg_get(map, "key"), "key of a setting", &ret->key);
-    if (rc == 0)
-        rc = take_line(r, msg_get(map, "doc"), ret->key, &ret->doc);
-    if (rc == 0)
-        rc = take_choice(r, map, "type", type_names, &type);
-    if (rc == 0 && (type < 0 || type_names[type][0] == '-'))
-        rc = err_set(r->err, ERR_PROTOCOL, "%s: a type expected", ret->key);
-    if (rc == 0)
-        rc = take_choice(r, map, "change", change_names, &change);
-    if (rc == 0)
-        rc = take_flags(r, map, &ret->flags);
-    if (rc == 0)
-        rc = msg_get_f64(map, "min", &ret->min, r->err);
-    if (rc == 0)
-        rc = msg_get_f64(map, "max", &ret->max, r->err);
-    if (rc == 0)
-        rc = take_texts(r, map, "names", NAMES_MAX, &ret->names);
-    if (rc == 0 && msg_get(map, "default") != NULL)
-        rc = take_line(r, msg_get(map, "default"), ret->key, &ret->default_text);
-    if (rc < 0)
-        return rc;
-    ret->type = (enum field_type)type;
-    ret->change = (enum field_change)change;
-    if ((ret->type == FIELD_ENUM) != (ret->names != NULL && ret->names[0] != NULL) ||
-        !isfinite(ret->min) || !(ret->min <= ret->max) || !flags_fit(ret))
-        return err_set(r->err, ERR_PROTOCOL, "%s: type, range and flags do not agree",
-                       ret->key);
-    return check_default(r, ret);
+    if (r->rc == 0)
+        r->rc = msg_get_f64(map, key, &otherwise, r->err);
+    return otherwise;
 }
 
-static int take_settings(const struct reading *r, const msgpack_object *map)
+static struct field take_setting(struct reading *r, const msgpack_object *map)
 {
-    const msgpack_object *list = NULL;
-    struct schema *s = &r->ret->settings;
-    struct field *rows;
-    int rc = msg_get_array(map, "settings", &list, r->err);
+    struct field f = {.key = ""};
 
-    if (rc < 0 || list == NULL)
-        return rc;
-    if (list->via.array.size > ALGORITHM_MAX_SETTINGS)
-        return err_set(r->err, ERR_LIMIT, "more than %d settings",
-                       ALGORITHM_MAX_SETTINGS);
-    rows = ARENA_ARRAY(r->arena, struct field, list->via.array.size);
-    s->fields = rows;
-    for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++) {
-        rc = take_setting(r, &list->via.array.ptr[i], &rows[i]);
-        if (rc == 0 && schema_find(s, rows[i].key) != NULL)
-            rc = err_set(r->err, ERR_PROTOCOL, "two settings are named %s", rows[i].key);
-        s->n += rc == 0;
+    if (map->type != MSGPACK_OBJECT_MAP) {
+        fail(r, ERR_PROTOCOL, "settings: maps expected");
+        return f;
     }
-    return rc < 0 ? rc : algorithm_place_settings(rows, s->n, r->err);
+    f.key = take_key(r, msg_get(map, "key"), "key of a setting");
+    f.doc = take_line(r, msg_get(map, "doc"), f.key);
+    f.type = (enum field_type)TAKE_CHOICE(r, map, "type", type_names, FIELD_U64);
+    if (type_names[f.type][0] == '-')
+        fail(r, ERR_PROTOCOL, "%s: a type expected", f.key);
+    f.change =
+        (enum field_change)TAKE_CHOICE(r, map, "change", change_names, CHANGE_RESTART);
+    f.flags = TAKE_BITS(r, map, "flags", field_flag_names);
+    f.min = take_number(r, map, "min", 0);
+    f.max = take_number(r, map, "max", HUGE_VAL);
+    f.names = take_texts(r, map, "names", NAMES_MAX);
+    f.default_text = take_optional(r, map, "default", f.key);
+    if ((f.type == FIELD_ENUM) != (f.names != NULL && f.names[0] != NULL) ||
+        !isfinite(f.min) || !(f.min <= f.max) || !flags_fit(&f))
+        fail(r, ERR_PROTOCOL, "%s: type, range and flags do not agree", f.key);
+    if (r->rc == 0)
+        check_default(r, &f);
+    return f;
 }
 
-/* The keys and values of a map, as long as fn takes them. */
-static int each_pair(const struct reading *r, const msgpack_object *map, const char *key,
-                     uint32_t max, const msgpack_object **ret)
+static void take_settings(struct reading *r, const msgpack_object *map)
 {
-    int rc = msg_get_map(map, key, ret, r->err);
+    const msgpack_object_array *list =
+        take_list(r, map, "settings", ALGORITHM_MAX_SETTINGS);
+    struct field *rows = ARENA_ARRAY(r->arena, struct field, list->size);
+    struct schema *s = &r->ret->settings;
 
-    if (rc == 0 && *ret != NULL && (*ret)->via.map.size > max)
-        rc = err_set(r->err, ERR_LIMIT, "%s: more than %u", key, max);
-    return rc;
+    s->fields = rows;
+    for (; s->n < list->size && r->rc == 0; s->n++) {
+        rows[s->n] = take_setting(r, &list->ptr[s->n]);
+        if (schema_find(s, rows[s->n].key) != NULL)
+            fail(r, ERR_PROTOCOL, "two settings are named %s", rows[s->n].key);
+    }
+    if (r->rc == 0)
+        r->rc = algorithm_place_settings(rows, s->n, r->err);
 }
 
-/* Whether the text can be the value of a key of an agent's section. */
-static int check_path(const struct reading *r, const struct algorithm_default *d)
+/* Checks that the text can be the value of a key of an agent's section. */
+static void check_path(struct reading *r, const struct algorithm_default *d)
 {
     struct agent_config a = {.settings.of = r->ret};
     struct err why = {0};
@@ -392,183 +410,138 @@ static int check_path(const struct reading *r, const struct algorithm_default *d
 
     if (schema_locate(&agent_schema, d->path, &a, &at) < 0 || *at.rest != '\0' ||
         schema_below(at.field, &a) != NULL || schema_is_text(at.field))
-        return err_set(r->err, ERR_PROTOCOL, "defaults: there is no %.80s", d->path);
-    if (yaml_value_parse(&node, r->arena, d->text, d->path, &why) < 0 ||
-        schema_read_value(&at, node, d->path, r->arena, &why) < 0)
-        return err_set(r->err, ERR_PROTOCOL, "defaults: %.80s: %.200s", d->path,
-                       err_cause(&why));
-    return 0;
+        fail(r, ERR_PROTOCOL, "defaults: there is no %.80s", d->path);
+    else if (yaml_value_parse(&node, r->arena, d->text, d->path, &why) < 0 ||
+             schema_read_value(&at, node, d->path, r->arena, &why) < 0)
+        fail(r, ERR_PROTOCOL, "defaults: %.80s: %.200s", d->path, err_cause(&why));
 }
 
-static int take_defaults(const struct reading *r, const msgpack_object *map)
+static const struct algorithm_default *take_defaults(struct reading *r,
+                                                     const msgpack_object *map)
 {
-    const msgpack_object *pairs = NULL;
-    struct algorithm_default *list;
-    int rc = each_pair(r, map, "defaults", ALGORITHM_MAX_DEFAULTS, &pairs);
+    const msgpack_object_map *pairs =
+        take_pairs(r, map, "defaults", ALGORITHM_MAX_DEFAULTS);
+    struct algorithm_default *list =
+        ARENA_ARRAY(r->arena, struct algorithm_default, pairs->size + 1u);
 
-    if (rc < 0 || pairs == NULL || pairs->via.map.size == 0)
-        return rc;
-    list = ARENA_ARRAY(r->arena, struct algorithm_default, pairs->via.map.size + 1u);
-    for (uint32_t i = 0; i < pairs->via.map.size && rc == 0; i++) {
-        rc = take_line(r, &pairs->via.map.ptr[i].key, "defaults", &list[i].path);
-        if (rc == 0)
-            rc = take_line(r, &pairs->via.map.ptr[i].val, "defaults", &list[i].text);
-        if (rc == 0)
-            rc = check_path(r, &list[i]);
+    for (uint32_t i = 0; i < pairs->size && r->rc == 0; i++) {
+        list[i].path = take_line(r, &pairs->ptr[i].key, "defaults");
+        list[i].text = take_line(r, &pairs->ptr[i].val, "defaults");
+        if (r->rc == 0)
+            check_path(r, &list[i]);
     }
-    r->ret->defaults = list;
-    return rc;
+    return pairs->size > 0 ? list : NULL;
 }
 
-static int take_bounds(const struct reading *r, const msgpack_object *map)
+static const struct algorithm_bound *take_bounds(struct reading *r,
+                                                 const msgpack_object *map)
 {
-    const msgpack_object *pairs = NULL;
-    struct algorithm_bound *list;
-    int rc = each_pair(r, map, "episodes_if", ALGORITHM_MAX_SETTINGS, &pairs);
+    const msgpack_object_map *pairs =
+        take_pairs(r, map, "episodes_if", ALGORITHM_MAX_SETTINGS);
+    struct algorithm_bound *list =
+        ARENA_ARRAY(r->arena, struct algorithm_bound, pairs->size + 1u);
 
-    if (rc < 0 || pairs == NULL || pairs->via.map.size == 0)
-        return rc;
-    list = ARENA_ARRAY(r->arena, struct algorithm_bound, pairs->via.map.size + 1u);
-    for (uint32_t i = 0; i < pairs->via.map.size && rc == 0; i++) {
-        const msgpack_object_kv *kv = &pairs->via.map.ptr[i];
+    for (uint32_t i = 0; i < pairs->size; i++) {
+        const msgpack_object_kv *kv = &pairs->ptr[i];
 
-        rc = take_key(r, &kv->key, "episodes_if", &list[i].key);
-        if (rc == 0 && (schema_find(&r->ret->settings, list[i].key) == NULL ||
-                        kv->val.type != MSGPACK_OBJECT_FLOAT64))
-            rc = err_set(r->err, ERR_PROTOCOL,
-                         "episodes_if: a number for a setting expected");
-        if (rc == 0)
-            list[i].above = kv->val.via.f64;
+        list[i].key = take_key(r, &kv->key, "episodes_if");
+        list[i].above = kv->val.via.f64;
+        if (schema_find(&r->ret->settings, list[i].key) == NULL ||
+            kv->val.type != MSGPACK_OBJECT_FLOAT64)
+            fail(r, ERR_PROTOCOL, "episodes_if: a number for a setting expected");
     }
-    r->ret->episodes_if = list;
-    return rc;
+    return pairs->size > 0 ? list : NULL;
 }
 
-static int take_by(const struct reading *r, const msgpack_object *map, unsigned *ret)
+static struct algorithm_scalar take_scalar(struct reading *r, const msgpack_object *map)
 {
-    const char *const *by = NULL;
-    int rc = take_texts(r, map, "by", NAMES_MAX, &by);
+    struct algorithm_scalar s = {.name = ""};
 
-    for (size_t i = 0; rc == 0 && by != NULL && by[i] != NULL; i++) {
-        const int k = text_find(by_names, by[i]);
-
-        if (k < 0)
-            return err_set(r->err, ERR_PROTOCOL, "by: '%.40s' is unknown", by[i]);
-        *ret |= 1u << k;
+    if (map->type != MSGPACK_OBJECT_MAP) {
+        fail(r, ERR_PROTOCOL, "scalars: maps expected");
+        return s;
     }
-    return rc;
+    s.name = take_line(r, msg_get(map, "name"), "scalars: name");
+    if (!algorithm_scalar_is_name(s.name, strlen(s.name)))
+        fail(r, ERR_PROTOCOL,
+             "scalars: found '%.60s', expected at most %d letters, digits, or _.-/",
+             s.name, ALGORITHM_SCALAR_NAME);
+    s.meaning = take_line(r, msg_get(map, "meaning"), "scalars: meaning");
+    s.unit = take_optional(r, map, "unit", "scalars: unit");
+    if (s.unit == NULL)
+        s.unit = "";
+    s.by = TAKE_BITS(r, map, "by", by_names);
+    return s;
 }
 
-static int take_scalar(const struct reading *r, const msgpack_object *map,
-                       const struct algorithm_scalar *before, size_t n,
-                       struct algorithm_scalar *ret)
+static const struct algorithm_scalar *take_scalars(struct reading *r,
+                                                   const msgpack_object *map)
 {
-    int rc;
+    const msgpack_object_array *list =
+        take_list(r, map, "scalars", ALGORITHM_MAX_SCALARS);
+    struct algorithm_scalar *scalars =
+        ARENA_ARRAY(r->arena, struct algorithm_scalar, list->size + 1u);
 
-    if (map->type != MSGPACK_OBJECT_MAP)
-        return err_set(r->err, ERR_PROTOCOL, "scalars: maps expected");
-    rc = take_line(r, msg_get(map, "name"), "scalars: name", &ret->name);
-    if (rc == 0 && !algorithm_scalar_is_name(ret->name, strlen(ret->name)))
-        rc = err_set(
-            r->err, ERR_PROTOCOL,
-            "scalars: found '%.60s', expected at most %d letters, digits, or _.-/",
-            ret->name, ALGORITHM_SCALAR_NAME);
-    for (size_t i = 0; rc == 0 && i < n; i++)
-        if (strcmp(before[i].name, ret->name) == 0)
-            rc = err_set(r->err, ERR_PROTOCOL, "two scalars are named %s", ret->name);
-    if (rc == 0)
-        rc = take_line(r, msg_get(map, "meaning"), "scalars: meaning", &ret->meaning);
-    ret->unit = "";
-    if (rc == 0 && msg_get(map, "unit") != NULL)
-        rc = take_line(r, msg_get(map, "unit"), "scalars: unit", &ret->unit);
-    return rc == 0 ? take_by(r, map, &ret->by) : rc;
+    for (uint32_t i = 0; i < list->size && r->rc == 0; i++) {
+        scalars[i] = take_scalar(r, &list->ptr[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(scalars[k].name, scalars[i].name) == 0)
+                fail(r, ERR_PROTOCOL, "two scalars are named %s", scalars[i].name);
+    }
+    return msg_get(map, "scalars") != NULL ? scalars : NULL;
 }
 
-static int take_scalars(const struct reading *r, const msgpack_object *map)
+static void take_facts(struct reading *r, const msgpack_object *map)
 {
-    const msgpack_object *list = NULL;
-    struct algorithm_scalar *scalars;
-    int rc = msg_get_array(map, "scalars", &list, r->err);
+    const char *const *is = take_texts(r, map, "is", NAMES_MAX);
 
-    if (rc < 0 || list == NULL)
-        return rc;
-    if (list->via.array.size > ALGORITHM_MAX_SCALARS)
-        return err_set(r->err, ERR_LIMIT, "more than %d scalars", ALGORITHM_MAX_SCALARS);
-    scalars = ARENA_ARRAY(r->arena, struct algorithm_scalar, list->via.array.size + 1u);
-    for (uint32_t i = 0; i < list->via.array.size && rc == 0; i++)
-        rc = take_scalar(r, &list->via.array.ptr[i], scalars, i, &scalars[i]);
-    r->ret->scalars = scalars;
-    return rc;
-}
-
-static int take_facts(const struct reading *r, const msgpack_object *map)
-{
-    const char *const *is = NULL;
-    int rc = take_texts(r, map, "is", NAMES_MAX, &is);
-
-    for (size_t i = 0; rc == 0 && is != NULL && is[i] != NULL; i++) {
+    for (; is != NULL && *is != NULL; is++) {
         size_t k = 0;
 
-        while (k < N_FACTS && strcmp(facts[k].name, is[i]) != 0)
+        while (k < N_FACTS && strcmp(facts[k].name, *is) != 0)
             k++;
-        if (k == N_FACTS)
-            return err_set(r->err, ERR_PROTOCOL, "is: '%.40s' is unknown", is[i]);
-        *fact_of(r->ret, k) = 1;
+        if (k < N_FACTS)
+            *fact_of(r->ret, k) = 1;
+        else
+            fail(r, ERR_PROTOCOL, "is: '%.40s' is unknown", *is);
     }
-    return rc;
 }
 
-static int take_within(const struct reading *r, const msgpack_object *map)
+static const char *take_within(struct reading *r, const msgpack_object *map)
 {
-    const msgpack_object *at = msg_get(map, "within");
-    const int rc = at != NULL ? take_line(r, at, "within", &r->ret->within) : 0;
+    const char *within = take_optional(r, map, "within", "within");
 
-    if (rc == 0 && at != NULL &&
-        (*r->ret->within == '/' || strstr(r->ret->within, "..") != NULL))
-        return err_set(r->err, ERR_PROTOCOL, "within: a folder below the files expected");
-    return rc;
+    if (within != NULL && (*within == '/' || strstr(within, "..") != NULL))
+        fail(r, ERR_PROTOCOL, "within: a folder below the files expected");
+    return within;
 }
 
 int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
                      struct arena *arena, struct err *err)
 {
-    const struct reading r = {ret, arena, err};
-    int rows = -1, rc;
+    struct reading reading = {ret, arena, err, 0}, *r = &reading;
+    int rows;
 
     *ret = (struct algorithm_info){0};
     if (map->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "a map that describes an algorithm expected");
-    rc = take_key(&r, msg_get(map, "name"), "name", &ret->name);
-    if (rc == 0)
-        rc = take_line(&r, msg_get(map, "summary"), "summary", &ret->summary);
-    if (rc == 0)
-        rc = take_line(&r, msg_get(map, "stages"), "stages", &ret->stages);
-    if (rc == 0)
-        rc = take_line(&r, msg_get(map, "use"), "use", &ret->use);
-    if (rc == 0)
-        rc = take_line(&r, msg_get(map, "source"), "source", &ret->source);
-    if (rc == 0)
-        rc = take_texts(&r, map, "method", ALGORITHM_MAX_METHOD, &ret->method);
-    if (rc == 0)
-        rc = take_settings(&r, map);
-    if (rc == 0)
-        rc = take_defaults(&r, map);
-    if (rc == 0)
-        rc = take_texts(&r, map, "envs", ALGORITHM_MAX_ENVS, &ret->envs);
-    if (rc == 0)
-        rc = take_texts(&r, map, "identity", ALGORITHM_MAX_IDENTITY, &ret->identity);
-    if (rc == 0)
-        rc = take_within(&r, map);
-    if (rc == 0)
-        rc = take_choice(&r, map, "rows", rows_kind_names, &rows);
-    if (rc == 0 && rows < 0)
-        rc = err_set(err, ERR_PROTOCOL, "rows expected");
-    if (rc == 0)
-        rc = take_bounds(&r, map);
-    if (rc == 0)
-        rc = take_scalars(&r, map);
-    if (rc == 0)
-        rc = take_facts(&r, map);
-    ret->rows = rows < 0 ? ROWS_TRANSITIONS : (enum rows_kind)rows;
-    return rc;
+    ret->name = take_key(r, msg_get(map, "name"), "name");
+    ret->summary = take_line(r, msg_get(map, "summary"), "summary");
+    ret->stages = take_line(r, msg_get(map, "stages"), "stages");
+    ret->use = take_line(r, msg_get(map, "use"), "use");
+    ret->source = take_line(r, msg_get(map, "source"), "source");
+    ret->method = take_texts(r, map, "method", ALGORITHM_MAX_METHOD);
+    take_settings(r, map);
+    ret->defaults = take_defaults(r, map);
+    ret->envs = take_texts(r, map, "envs", ALGORITHM_MAX_ENVS);
+    ret->identity = take_texts(r, map, "identity", ALGORITHM_MAX_IDENTITY);
+    ret->within = take_within(r, map);
+    rows = TAKE_CHOICE(r, map, "rows", rows_kind_names, ROWS_KIND_COUNT);
+    if (rows == ROWS_KIND_COUNT)
+        fail(r, ERR_PROTOCOL, "rows expected");
+    ret->rows = (enum rows_kind)rows;
+    ret->episodes_if = take_bounds(r, map);
+    ret->scalars = take_scalars(r, map);
+    take_facts(r, map);
+    return r->rc;
 }
