@@ -103,17 +103,16 @@ static int refuse_algorithm(const struct loader *l, const struct yaml_node *sect
 {
     const struct yaml_node *at = yaml_find(section, "algorithm");
     const char *names[64];
-    char where[128];
     size_t n = 0;
 
-    (void)snprintf(where, sizeof(where), "%s.algorithm", path);
     for (; algorithm_at(n) != NULL; n++) {
         CHECK(n + 1 < sizeof(names) / sizeof(names[0]));
         names[n] = algorithm_at(n)->name;
     }
     names[n++] = ALGORITHM_PROGRAM;
-    return schema_fail_choice(at != NULL ? at : section, where, a->algorithm, names, n,
-                              l->err);
+    return schema_fail_choice(at != NULL ? at : section,
+                              loader_path(l, "%s.algorithm", path), a->algorithm, names,
+                              n, l->err);
 }
 
 /* Gives the agent the section's algorithm, if it names one, and its settings. */
@@ -135,78 +134,57 @@ static int take_algorithm(const struct loader *l, const struct yaml_node *sectio
     return rc;
 }
 
-/* The owner of a map of settings: an algorithm or, if that is NULL, an optimizer. */
-struct owner {
-    const struct algorithm_info *algorithm;
-    enum optimizer_type optimizer;
-};
-
-static int owner_has(const void *ctx, const char *key)
-{
-    const struct owner *o = ctx;
-
-    return o->algorithm != NULL ? schema_find(&o->algorithm->settings, key) != NULL
-                                : optimizer_has(o->optimizer, key);
-}
-
 /* The checks of a section's maps, given the agent's values so far, which include the
  * defaults. They return the number of keys that were dropped, or ERR_CONFIG. */
+
+static int is_of_algorithm(const void *ctx, const char *key)
+{
+    const struct agent_config *a = ctx;
+
+    return schema_find(&algorithm_of(a)->settings, key) != NULL;
+}
 
 static int check_settings(const struct loader *l, const struct yaml_node *section,
                           const char *path, const struct agent_config *a)
 {
-    const struct owner owner = {.algorithm = algorithm_of(a)};
     struct yaml_node *settings = yaml_find(section, "settings");
-    char where[128], why[128];
 
-    if (owner.algorithm->is_unknown && settings != NULL)
+    if (algorithm_of(a)->is_unknown && settings != NULL)
         settings->n = 0; /* nothing is known of them */
-    (void)snprintf(where, sizeof(where), "%s.settings", path);
-    (void)snprintf(why, sizeof(why), "no setting of %s", a->algorithm);
-    return loader_drop(l, settings, where, &algorithm_any()->settings, owner_has, &owner,
-                       why);
+    return loader_drop(l, settings, loader_path(l, "%s.settings", path),
+                       &algorithm_any()->settings, is_of_algorithm, a,
+                       loader_path(l, "no setting of %s", a->algorithm));
 }
 
-static int check_optimizer_at(const struct loader *l, struct yaml_node *optimizer,
-                              const char *where, enum optimizer_type type)
+static int is_of_optimizer(const void *ctx, const char *key)
 {
-    const struct owner owner = {.optimizer = type};
-    char why[128];
+    const enum optimizer_type *type = ctx;
 
-    (void)snprintf(why, sizeof(why), "no setting of the optimizer %s",
-                   optimizer_names[type]);
-    return loader_drop(l, optimizer, where,
-                       schema_find(&agent_schema, "optimizer")->schema, owner_has, &owner,
-                       why);
+    return optimizer_has(*type, key);
 }
 
-static int check_optimizer(const struct loader *l, const struct yaml_node *section,
-                           const char *path, const struct agent_config *a)
+/* Checks the optimizer of the agent, or of a network that has its own. at: of the section that it
+ * is in. */
+static int check_optimizer(const struct loader *l, const struct yaml_node *at,
+                           const char *path, const struct optimizer_config *o,
+                           const struct agent_config *a)
 {
-    char where[128];
+    const enum optimizer_type type =
+        o == NULL || (int)o->type == FIELD_UNSET_ENUM ? a->optimizer.type : o->type;
 
-    (void)snprintf(where, sizeof(where), "%s.optimizer", path);
-    return check_optimizer_at(l, yaml_find(section, "optimizer"), where,
-                              a->optimizer.type);
+    return loader_drop(
+        l, yaml_find(at, "optimizer"), loader_path(l, "%s.optimizer", path),
+        schema_find(&agent_schema, "optimizer")->schema, is_of_optimizer, &type,
+        loader_path(l, "no setting of the optimizer %s", optimizer_names[type]));
 }
 
-static int check_network(const struct loader *l, const struct yaml_node *network,
+static int check_network(const struct loader *l, const struct yaml_node *section,
                          const char *path, const char *name,
                          const struct network_config *n, const struct agent_config *a)
 {
-    enum optimizer_type type = n->optimizer.type;
-    char where[128];
-
-    if (!n->has_optimizer || (int)type == FIELD_UNSET_ENUM)
-        type = a->optimizer.type;
-    (void)snprintf(where, sizeof(where), "%s.%s.optimizer", path, name);
-    return check_optimizer_at(l, yaml_find(network, "optimizer"), where, type);
-}
-
-static int check_actor(const struct loader *l, const struct yaml_node *section,
-                       const char *path, const struct agent_config *a)
-{
-    return check_network(l, yaml_find(section, "actor"), path, "actor", &a->actor, a);
+    return check_optimizer(l, yaml_find(section, name),
+                           loader_path(l, "%s.%s", path, name),
+                           n->has_optimizer ? &n->optimizer : NULL, a);
 }
 
 static int is_no_input(const void *ctx, const char *key)
@@ -220,24 +198,15 @@ static int check_input(const struct loader *l, const struct yaml_node *section,
 {
     struct yaml_node *critic = yaml_find(section, "critic");
     const struct yaml_node *input = yaml_find(critic, "input");
-    char where[128], why[128];
 
     if (input == NULL || a->critic.input == CRITIC_OWN || !algorithm_of(a)->own_critic)
         return 0;
-    (void)snprintf(where, sizeof(where), "%s.critic%s", path,
-                   loader_may_drop(l, input) ? "" : ".input");
     if (!loader_may_drop(l, input))
-        return yaml_fail(input, where, l->err, "found 'all', expected own with %s",
-                         a->algorithm);
-    (void)snprintf(why, sizeof(why), "a critic of %s sees its own agent", a->algorithm);
-    return loader_drop(l, critic, where, schema_find(&agent_schema, "critic")->schema,
-                       is_no_input, NULL, why);
-}
-
-static int check_critic(const struct loader *l, const struct yaml_node *section,
-                        const char *path, const struct agent_config *a)
-{
-    return check_network(l, yaml_find(section, "critic"), path, "critic", &a->critic, a);
+        return yaml_fail(input, loader_path(l, "%s.critic.input", path), l->err,
+                         "found 'all', expected own with %s", a->algorithm);
+    return loader_drop(l, critic, loader_path(l, "%s.critic", path),
+                       schema_find(&agent_schema, "critic")->schema, is_no_input, NULL,
+                       loader_path(l, "a critic of %s sees its own agent", a->algorithm));
 }
 
 /* Checks what the tables cannot express about one section that was read. Returns the number of
@@ -245,16 +214,14 @@ static int check_critic(const struct loader *l, const struct yaml_node *section,
 static int check_section(const struct loader *l, const struct yaml_node *section,
                          const char *path, const struct agent_config *a)
 {
-    static int (*const checks[])(const struct loader *, const struct yaml_node *,
-                                 const char *, const struct agent_config *) = {
-        check_input, check_optimizer, check_actor, check_critic};
-    int dropped = 0, rc = 0;
+    int input, own, actor, critic;
 
-    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && rc >= 0; i++) {
-        rc = checks[i](l, section, path, a);
-        dropped += rc;
-    }
-    return rc < 0 ? rc : dropped;
+    if ((input = check_input(l, section, path, a)) < 0 ||
+        (own = check_optimizer(l, section, path, &a->optimizer, a)) < 0 ||
+        (actor = check_network(l, section, path, "actor", &a->actor, a)) < 0 ||
+        (critic = check_network(l, section, path, "critic", &a->critic, a)) < 0)
+        return ERR_CONFIG;
+    return input + own + actor + critic;
 }
 
 int agent_section_read(const struct loader *l, const struct yaml_node *section,
@@ -288,7 +255,7 @@ void agent_section_default_values(const struct yaml_node *section,
             yaml_find_path(defaults, d->path) != NULL)
             continue;
         CHECK(schema_locate(&agent_schema, d->path, a, &at) == 0, "%s", d->path);
-        schema_put_text(&at, d->text, arena);
+        schema_put_text(at.field, d->text, at.value, arena);
     }
 }
 

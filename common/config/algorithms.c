@@ -159,30 +159,7 @@ void agent_section_take_as(struct agent_config *a, const struct algorithm_info *
 
 static double number_of(const struct agent_config *a, const struct field *f)
 {
-    const unsigned char *p;
-    int64_t whole;
-    double real;
-    int choice;
-
-    if (f == NULL)
-        return 0;
-    p = a->settings.value + f->offset;
-    switch (f->type) {
-    case FIELD_BOOL:
-    case FIELD_ENUM:
-        memcpy(&choice, p, sizeof(choice));
-        return choice;
-    case FIELD_I64:
-        memcpy(&whole, p, sizeof(whole));
-        return (double)whole;
-    case FIELD_F64:
-    case FIELD_F64_OR_NONE:
-    case FIELD_SCHEDULE: /* begins with `from` */
-        memcpy(&real, p, sizeof(real));
-        return real;
-    default:
-        return 0;
-    }
+    return f != NULL ? schema_number(f, a->settings.value + f->offset) : 0;
 }
 
 double agent_setting_marked(const struct agent_config *a, unsigned flag)

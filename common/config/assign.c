@@ -72,23 +72,6 @@ void *run_config_locate(const struct run_config *c, const char *path,
     return rc == 0 ? of : NULL;
 }
 
-/* Resets the values at `path` before new ones are read, except if the path leads into a
- * list or tree, of which only a part is assigned. */
-static void forget(const struct schema *s, const char *path, void *base, void *from,
-                   struct arena *arena)
-{
-    struct schema_place at, there;
-
-    if (*path == '\0')
-        schema_reset(s, base, from, arena);
-    else if (schema_locate(s, path, base, &at) == 0 && *at.rest == '\0' &&
-             at.field->type != FIELD_RAW)
-        schema_reset_place(
-            &at, base, from,
-            from != NULL && schema_locate(s, path, from, &there) == 0 ? &there : NULL,
-            arena);
-}
-
 static char *key_of(struct arena *arena, const char *assignment)
 {
     return arena_strndup(arena, assignment, strcspn(assignment, "="));
@@ -227,9 +210,9 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
             l->steps_given =
                 loader_given(l->root, "checkpoint", "every_env_steps") != NULL;
         if (rest != NULL)
-            forget(&agent_schema, rest, &c->defaults, NULL, &c->arena);
+            schema_reset(&agent_schema, rest, &c->defaults, NULL, &c->arena);
         else
-            forget(&run_schema, path, c, NULL, &c->arena);
+            schema_reset(&run_schema, path, c, NULL, &c->arena);
     }
     rc = read_run_over(l, from);
     if (rc < 0)
@@ -243,7 +226,7 @@ static int assign(struct loader *l, const struct run_config *from, const char *c
             const char *rest = within_agent(key_of(arena, set[i]), a->name);
 
             if (rest != NULL)
-                forget(&agent_schema, rest, a, &c->defaults, &c->arena);
+                schema_reset(&agent_schema, rest, a, &c->defaults, &c->arena);
         }
         agent_section_take(a, &c->arena);
     }

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DEFAULT_SILENCE_S = 10, DEFAULT_START_WITHIN_S = 60 };
-
 /* ---- devices ---- */
 
 /* Reads a task's number at *at and advances *at past it; -1: there is none. */
@@ -145,27 +143,6 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
                               : 0;
 }
 
-static void complete_restart(struct restart_config *r, const struct yaml_node *at)
-{
-    static const struct restart_config usual = {.policy = RESTART_PERMANENT,
-                                                .max_restarts = 5,
-                                                .within_s = 60,
-                                                .delay_s = 0.1,
-                                                .max_delay_s = 10,
-                                                .on_give_up = GIVE_UP_STOP};
-
-    r->policy = usual.policy;
-    r->on_give_up = usual.on_give_up;
-    if (at == NULL || yaml_find(at, "max_restarts") == NULL)
-        r->max_restarts = usual.max_restarts;
-    if (at == NULL || yaml_find(at, "within") == NULL)
-        r->within_s = usual.within_s;
-    if (at == NULL || yaml_find(at, "delay") == NULL)
-        r->delay_s = usual.delay_s;
-    if (at == NULL || yaml_find(at, "max_delay") == NULL)
-        r->max_delay_s = usual.max_delay_s;
-}
-
 static int check_env_device(const struct run_config *c, const struct yaml_node *root,
                             struct err *err)
 {
@@ -192,20 +169,10 @@ int cluster_config_complete(struct run_config *c, const struct yaml_node *root,
 
     if (!c->has_cluster)
         return check_env_device(c, root, err);
-    /* the tables give optional maps no defaults */
-    if (yaml_find(at, "launcher") == NULL)
-        k->launcher = LAUNCHER_NONE;
-    if (yaml_find(at, "encrypt") == NULL)
-        k->encrypt = 1;
     if (k->nodes == 0 && k->launcher != LAUNCHER_SLURM)
         k->nodes = k->hosts != NULL ? (int64_t)k->hosts->n : 1;
     if (k->listen == NULL)
         k->listen = "auto";
-    if (k->silence_s == 0.0)
-        k->silence_s = DEFAULT_SILENCE_S;
-    if (k->start_within_s == 0.0)
-        k->start_within_s = DEFAULT_START_WITHIN_S;
-    complete_restart(&k->restart, yaml_find(at, "restart"));
     rc = check_launcher(c, at, err);
     return rc < 0 ? rc : check_env_device(c, root, err);
 }

@@ -8,12 +8,6 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *const external_keys[] = {
-    "command",        "plugin",       "directory", "processes",
-    "respond_within", "memory_limit", "restart",   "verify",
-    "device",         "on_failure",   NULL};
-static const char *const native_keys[] = {"rules", "actions", NULL};
-
 int env_config_is_external(const struct env_config *c)
 {
     return c->command != NULL || c->plugin != NULL;
@@ -23,26 +17,28 @@ int env_config_applies(const void *root, const void *section, const struct field
 {
     const struct run_config *c = root;
 
-    return text_find(env_config_is_external(&c->env) ? native_keys : external_keys,
-                     field->key) < 0;
+    return (field->flags &
+            (env_config_is_external(&c->env) ? FIELD_NATIVE : FIELD_EXTERNAL)) == 0;
 }
 
 /* Refuses keys that belong to the other kind of environment. */
 static int check_keys(const struct run_config *c, const struct yaml_node *env,
                       struct err *err)
 {
-    const int foreign = env_config_is_external(&c->env);
+    const struct schema *s = schema_find(&run_schema, "env")->schema;
     char path[64];
 
     for (size_t i = 0; i < env->n; i++) {
         const struct yaml_node *n = env->child[i];
+        const struct field *f = schema_find(s, n->key);
 
+        if (env_config_applies(c, &c->env, f))
+            continue;
         (void)snprintf(path, sizeof(path), "env.%.48s", n->key);
-        if (foreign && text_find(native_keys, n->key) >= 0)
-            return yaml_fail(n, path, err, "is not for env.%s, which has its own",
-                             c->env.id);
-        if (!foreign && text_find(external_keys, n->key) >= 0)
-            return yaml_fail(n, path, err, "is for env.command and env.plugin alone");
+        return f->flags & FIELD_NATIVE
+                   ? yaml_fail(n, path, err, "is not for env.%s, which has its own",
+                               c->env.id)
+                   : yaml_fail(n, path, err, "is for env.command and env.plugin alone");
     }
     return 0;
 }

@@ -88,14 +88,7 @@ int hooks_config_complete(struct run_config *c, const struct yaml_node *root,
         return 0;
     rc = command_complete_directory(&c->hooks.directory, &c->arena,
                                     yaml_find(on, "directory"), "on.directory", err);
-    if (rc < 0)
-        return rc;
-    if (c->hooks.deadline_s == 0.0) { /* the tables give optional maps no defaults */
-        const struct field *f = schema_find(&hooks_schema, "deadline");
-
-        (void)schema_read_text(f, f->default_text, "", &c->hooks.deadline_s, NULL);
-    }
-    return each_command(c, check_words, err);
+    return rc < 0 ? rc : each_command(c, check_words, err);
 }
 
 /* Whether folder/name is an executable file; a relative folder is below `directory`. */

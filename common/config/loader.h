@@ -43,6 +43,9 @@ static inline const struct yaml_node *loader_given(const struct yaml_node *map,
     return yaml_find(yaml_find(map, section), key);
 }
 
+/* A key's path, for messages: "agents.%s". It lives as long as the configuration. */
+#define loader_path(l, ...) ((const char *)arena_printf(&(l)->c->arena, __VA_ARGS__))
+
 /* ---- run_config.c ---- */
 
 /* Checks that at most one of two alternative lengths is given and fills in the default. */
@@ -70,6 +73,12 @@ int loader_refuse_extends(const struct yaml_node *root, struct err *err);
 
 /* ---- shorthands.c ---- */
 
+/* Calls fn for the section of each agent and then for `defaults`, if it is a map, with its path.
+ * Stops when fn returns a value below 0, and returns it. */
+int loader_each_section(struct yaml_node *root, struct arena *tree,
+                        int (*fn)(void *ctx, struct yaml_node *section, const char *path),
+                        void *ctx);
+
 /* Moves what may be written shorter to its place: in `defaults` and the sections of agents,
  * keys of `settings` and `experience` (n_step, batch_size, ...), recurrent: {cell, width},
  * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...].
@@ -77,10 +86,10 @@ int loader_refuse_extends(const struct yaml_node *root, struct err *err);
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
 /* Older builds wrote a number of bytes without its unit, B. Adds it to each memory_limit of
  * the configuration of a run; a user's file must have it. */
-void loader_add_units(const struct yaml_node *root, struct arena *tree);
+void loader_add_units(struct yaml_node *root, struct arena *tree);
 /* Replaces settings.agent_id: auto, in the complete tree, by true for agents that share
  * parameters without symmetry and without env.observe: entities, and by false for others. */
-void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree);
+void loader_resolve_agent_ids(struct yaml_node *root, struct arena *tree);
 
 /* ---- steps.c ---- */
 

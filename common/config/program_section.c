@@ -25,71 +25,51 @@ static int find_directory(const struct yaml_node *command, struct arena *arena,
     return 0;
 }
 
+struct placing {
+    struct arena *arena;
+    struct err *err;
+};
+
 /* Adds the directory to a section that names a program without one. */
-static int place_program(struct yaml_node *section, struct arena *arena, struct err *err)
+static int place_program(void *ctx, struct yaml_node *section, const char *path)
 {
+    const struct placing *p = ctx;
     const struct yaml_node *command = yaml_find(section, "command");
-    struct yaml_node **children, *directory;
-    const char *text;
+    struct yaml_node directory = {.kind = YAML_SCALAR, .quoted = 1};
     int rc;
 
-    if (command == NULL || section->kind != YAML_MAP ||
-        yaml_find(section, "directory") != NULL)
+    if (command == NULL || yaml_find(section, "directory") != NULL)
         return 0;
-    rc = find_directory(command, arena, &text, err);
+    rc = find_directory(command, p->arena, &directory.text, p->err);
     if (rc < 0)
         return rc;
-    directory = ARENA_NEW(arena, struct yaml_node);
-    *directory = (struct yaml_node){.kind = YAML_SCALAR,
-                                    .key = "directory",
-                                    .text = text,
-                                    .place = command->place,
-                                    .line = command->line,
-                                    .quoted = 1};
-    children = ARENA_ARRAY(arena, struct yaml_node *, section->n + 1);
-    memcpy(children, section->child, section->n * sizeof(struct yaml_node *));
-    children[section->n] = directory;
-    section->child = children;
-    section->n++;
+    directory.place = command->place;
+    directory.line = command->line;
+    yaml_add(section, yaml_as(&directory, "directory", p->arena), p->arena);
     return 0;
 }
 
 int loader_place_programs(struct yaml_node *root, struct arena *arena, struct err *err)
 {
-    struct yaml_node *defaults = yaml_find(root, "defaults");
-    struct yaml_node *agents = yaml_find(root, "agents");
-    int rc = defaults != NULL ? place_program(defaults, arena, err) : 0;
-
-    for (size_t i = 0;
-         agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++)
-        rc = place_program(agents->child[i], arena, err);
-    return rc;
+    return loader_each_section(root, arena, place_program, &(struct placing){arena, err});
 }
-
-static const char *const program_keys[] = {"command", "directory", "environment",
-                                           "sources", "threads",   "exact",
-                                           "confine", "program",   "policy"};
-enum { N_PROGRAM_KEYS = sizeof(program_keys) / sizeof(program_keys[0]) };
 
 /* Reads the keys that say what the program is. Returns 1 if any is given. */
 static int read_program(const struct loader *l, const struct yaml_node *section,
                         const char *path, struct agent_config *a)
 {
-    int is_given = 0, rc = 0;
+    struct yaml_node own = {.kind = YAML_MAP};
+    int rc;
 
-    for (size_t i = 0; i < N_PROGRAM_KEYS && rc == 0; i++) {
-        const struct yaml_node *at = yaml_find(section, program_keys[i]);
-        struct schema_place place;
-        char where[128];
+    own.child = ARENA_ARRAY(&l->c->arena, struct yaml_node *, section->n);
+    for (size_t i = 0; section->kind == YAML_MAP && i < section->n; i++) {
+        const struct field *f = schema_find(&agent_schema, section->child[i]->key);
 
-        if (at == NULL)
-            continue;
-        is_given = 1;
-        (void)snprintf(where, sizeof(where), "%s.%s", path, program_keys[i]);
-        CHECK(schema_locate(&agent_schema, program_keys[i], a, &place) == 0);
-        rc = schema_read_value(&place, at, where, &l->c->arena, l->err);
+        if (f != NULL && f->flags & FIELD_PROGRAM)
+            own.child[own.n++] = section->child[i];
     }
-    return rc < 0 ? rc : is_given;
+    rc = schema_read(&agent_schema, &own, path, a, &l->c->arena, l->err);
+    return rc < 0 ? rc : own.n > 0;
 }
 
 /* The key that only a program has; NULL: the section says no more than that it is none, as the
@@ -113,17 +93,14 @@ int program_section_drop(const struct loader *l, const struct yaml_node *section
     struct agent_config given = {0};
     const int rc = read_program(l, section, path, &given);
     const char *key = key_of_programs(&given);
-    char where[128];
 
     if (rc < 0)
         return rc;
-    if (key != NULL) {
-        (void)snprintf(where, sizeof(where), "%s.%s", path, key);
-        return yaml_fail(yaml_find(section, key), where, l->err,
-                         "%s has no %s, expected algorithm: %s",
+    if (key != NULL)
+        return yaml_fail(yaml_find(section, key), loader_path(l, "%s.%s", path, key),
+                         l->err, "%s has no %s, expected algorithm: %s",
                          a->algorithm != NULL ? a->algorithm : algorithm_default()->name,
                          key, ALGORITHM_PROGRAM);
-    }
     a->command = a->environment = a->sources = NULL;
     a->directory = a->program = NULL;
     a->threads = a->is_inexact = 0;
@@ -138,14 +115,12 @@ static int check_environment(const struct loader *l, const char *path,
 {
     const struct yaml_node *env = a->environment;
 
-    for (size_t i = 0; env != NULL && i < env->n; i++) {
-        char where[128];
-
-        (void)snprintf(where, sizeof(where), "%s.environment.%.40s", path,
-                       env->child[i]->key);
+    for (size_t i = 0; env != NULL && i < env->n; i++)
         if (env->child[i]->kind != YAML_SCALAR || strchr(env->child[i]->key, '=') != NULL)
-            return yaml_fail(env->child[i], where, l->err, "expected a text");
-    }
+            return yaml_fail(
+                env->child[i],
+                loader_path(l, "%s.environment.%.40s", path, env->child[i]->key), l->err,
+                "expected a text");
     return 0;
 }
 
@@ -155,15 +130,11 @@ static int check_sources(const struct loader *l, const char *path,
 {
     const struct yaml_node *list = a->sources;
 
-    for (size_t i = 0; list != NULL && i < list->n; i++) {
-        char where[128];
-
-        (void)snprintf(where, sizeof(where), "%s.sources", path);
+    for (size_t i = 0; list != NULL && i < list->n; i++)
         if (*list->child[i]->text == '/' || strstr(list->child[i]->text, "..") != NULL)
-            return yaml_fail(list->child[i], where, l->err,
+            return yaml_fail(list->child[i], loader_path(l, "%s.sources", path), l->err,
                              "found '%.100s', expected files of the program's folder",
                              list->child[i]->text);
-    }
     return 0;
 }
 
@@ -171,8 +142,8 @@ static int check_sources(const struct loader *l, const char *path,
 static int describe(const struct loader *l, const struct yaml_node *section,
                     const char *path, struct agent_config *a)
 {
+    const struct yaml_node *command = yaml_find(section, "command");
     const struct algorithm_info *info = NULL;
-    char where[128];
     struct err why = {0};
     char *kept = NULL;
     const char *slash = l->name != NULL ? strrchr(l->name, '/') : NULL;
@@ -201,12 +172,10 @@ static int describe(const struct loader *l, const struct yaml_node *section,
                               &l->c->arena);
         return 0;
     }
-    (void)snprintf(where, sizeof(where), "%s.command", path);
     if (err_is_failure(rc))
         return err_pass(l->err, &why);
-    return yaml_fail(yaml_find(section, "command") != NULL ? yaml_find(section, "command")
-                                                           : section,
-                     where, l->err, "%s", err_cause(&why));
+    return yaml_fail(command != NULL ? command : section,
+                     loader_path(l, "%s.command", path), l->err, "%s", err_cause(&why));
 }
 
 int program_section_take(const struct loader *l, const struct yaml_node *section,
@@ -214,12 +183,12 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
 {
     const int is_known =
         a->settings.of != NULL && a->program != NULL && a->command != NULL;
+    const struct yaml_node *command = yaml_find(section, "command");
+    const char *where = loader_path(l, "%s.command", path);
     int rc = read_program(l, section, path, a);
-    char where[128];
 
     if (rc < 0 || (rc == 0 && is_known))
         return rc;
-    (void)snprintf(where, sizeof(where), "%s.command", path);
     if (a->command == NULL)
         return yaml_fail(section, where, l->err,
                          "not given, expected the words that start the program, such as "
@@ -227,9 +196,8 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
     if (command_check_words(a->command, where, l->err) < 0 ||
         check_environment(l, path, a) < 0 || check_sources(l, path, a) < 0)
         return ERR_CONFIG;
-    if (yaml_find(section, "command") != NULL && yaml_find(section, "directory") == NULL)
-        rc = find_directory(yaml_find(section, "command"), &l->c->arena, &a->directory,
-                            l->err);
+    if (command != NULL && yaml_find(section, "directory") == NULL)
+        rc = find_directory(command, &l->c->arena, &a->directory, l->err);
     else if (a->directory == NULL || *a->directory != '/')
         rc = yaml_fail(yaml_find(section, "directory"), where, l->err,
                        "found '%.100s', expected a path that begins with /",

@@ -37,21 +37,6 @@ int ramp_is_meant(const struct field *f, const struct yaml_node *n)
            yaml_find(n, "to") != NULL || yaml_find(n, "over") != NULL;
 }
 
-/* Converts a value to double precision; whole numbers are at most 2^53, so this is
- * exact. */
-static double number_of(const struct field *f, const void *value)
-{
-    int64_t whole;
-    double real;
-
-    if (is_whole(f)) {
-        memcpy(&whole, value, sizeof(whole));
-        return (double)whole;
-    }
-    memcpy(&real, value, sizeof(real));
-    return real;
-}
-
 static void store(const struct field *f, double v, void *ret)
 {
     const int64_t whole = (int64_t)llround(v);
@@ -66,14 +51,13 @@ static void store(const struct field *f, double v, void *ret)
 static int read_end(const struct field *f, const struct yaml_node *n, const char *path,
                     double *ret, struct err *err)
 {
-    const int may_be_none = f->type == FIELD_F64_OR_NONE || f->type == FIELD_BYTES;
     char value[sizeof(int64_t)];
-    int rc = schema_read_node(f, n, path, value, err);
+    int rc = schema_read_node(f, n, path, value, NULL, err);
 
     if (rc < 0)
         return rc;
-    *ret = number_of(f, value);
-    if (may_be_none && *ret == 0)
+    *ret = schema_number(f, value);
+    if (schema_may_be_none(f) && *ret == 0)
         return yaml_fail(n, path, err,
                          "found 'none' in a schedule, expected a number to begin and one "
                          "to end with");
@@ -90,7 +74,7 @@ static int read_over(const struct yaml_node *n, const char *path, double *ret,
     int rc;
 
     schema_join_path(of, path, steps.key);
-    rc = schema_read_node(&steps, n, of, &whole, err);
+    rc = schema_read_node(&steps, n, of, &whole, NULL, err);
 
     if (rc == 0)
         *ret = (double)whole;

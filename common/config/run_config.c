@@ -53,23 +53,43 @@ int loader_resolve_lengths(const struct loader *l)
     return 0;
 }
 
-static int check_at_most_capacity(const struct loader *l, const char *key, int64_t value)
+const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
+                                    const char *key, char path[LOADER_PATH_BYTES])
 {
-    const struct yaml_node *at = loader_given(l->root, "experience", key);
-    char path[64];
+    const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
+    const struct yaml_node *at = yaml_find_path(own, key);
 
-    if (value <= l->c->experience.capacity)
-        return 0;
-    /* the key has its default, for which the capacity, given or not, is too small */
-    if (at == NULL)
-        at = loader_given(l->root, "experience", "capacity");
-    if (at == NULL)
-        at = l->root;
-    (void)snprintf(path, sizeof(path), "experience.%s", key);
-    return yaml_fail(at, path, l->err,
-                     "found %lld, expected at most experience.capacity, %lld",
-                     (long long)value, (long long)l->c->experience.capacity);
+    (void)snprintf(path, LOADER_PATH_BYTES, "agents.%s%s%s", agent,
+                   *key != '\0' ? "." : "", key);
+    if (at != NULL || *key == '\0')
+        return at;
+    at = yaml_find_path(yaml_find(root, "defaults"), key);
+    if (at != NULL)
+        (void)snprintf(path, LOADER_PATH_BYTES, "defaults.%s", key);
+    return at;
 }
+
+/* Fails where the agent's key is given or, without an agent, that of the run; if it is not, at the
+ * root. */
+static int fail_at(const struct loader *l, const struct agent_config *a, const char *key,
+                   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static int fail_at(const struct loader *l, const struct agent_config *a, const char *key,
+                   const char *fmt, ...)
+{
+    char path[LOADER_PATH_BYTES];
+    const struct yaml_node *at = a != NULL ? loader_find(l->root, a->name, key, path)
+                                           : yaml_find_path(l->root, key);
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)yaml_vfail(at != NULL ? at : l->root, a != NULL ? path : key, l->err, fmt, ap);
+    va_end(ap);
+    return ERR_CONFIG;
+}
+
+/* The same for a setting of the agent. */
+#define FAIL_AT_SETTING(l, a, field, ...)                                                \
+    fail_at((l), (a), loader_path((l), "settings.%s", (field)->key), __VA_ARGS__)
 
 static int check_run(struct loader *l)
 {
@@ -97,12 +117,6 @@ static void resolve_priority(struct run_config *c)
         *p = (struct priority_config){0};
         return;
     }
-    if (field_is_unset(p->alpha))
-        p->alpha = 0.6;
-    if (field_is_unset(p->beta))
-        p->beta = 0.4;
-    if (field_is_unset(p->beta_to))
-        p->beta_to = 1.0;
     /* of the run as it begins: a later change of its length must change no weights */
     if (field_is_unset(p->over) && field_is_unset(p->over_episodes)) {
         p->over = (double)c->run.env_steps;
@@ -159,40 +173,56 @@ static int64_t window_rows(const struct run_config *c)
                : n;
 }
 
-static int check_multiple(const struct loader *l, const struct yaml_node *at,
-                          const char *path, int64_t update_every, const char *algorithm)
+/* a: whose value it is; NULL: the run's. */
+static int check_at_most_capacity(const struct loader *l, const struct agent_config *a,
+                                  const char *key, int64_t value)
+{
+    const char *path = loader_path(l, "experience.%s", key);
+    const struct yaml_node *capacity = loader_given(l->root, "experience", "capacity");
+
+    if (value <= l->c->experience.capacity)
+        return 0;
+    /* the key may have its default, for which the capacity, given or not, is too small */
+    if (a == NULL && yaml_find_path(l->root, path) == NULL && capacity != NULL)
+        return yaml_fail(capacity, path, l->err,
+                         "found %lld, expected at most experience.capacity, %lld",
+                         (long long)value, (long long)l->c->experience.capacity);
+    return fail_at(l, a, path, "found %lld, expected at most experience.capacity, %lld",
+                   (long long)value, (long long)l->c->experience.capacity);
+}
+
+/* Checks the rows of a window. */
+static int check_window(const struct loader *l, const struct agent_config *a,
+                        int64_t update_every, const char *algorithm)
 {
     const struct run_config *c = l->c;
 
-    if (update_every % c->env.copies == 0)
-        return 0;
-    return yaml_fail(at, path, l->err,
-                     "found %lld, expected a multiple of env.copies, %lld, because %s "
-                     "learns from the newest rows of every copy (default: %lld)",
-                     (long long)update_every, (long long)c->env.copies, algorithm,
-                     (long long)window_rows(c));
+    if (update_every % c->env.copies != 0)
+        return fail_at(l, a, "experience.update_every",
+                       "found %lld, expected a multiple of env.copies, %lld, because %s "
+                       "learns from the newest rows of every copy (default: %lld)",
+                       (long long)update_every, (long long)c->env.copies, algorithm,
+                       (long long)window_rows(c));
+    return check_at_most_capacity(l, a, "update_every", update_every);
 }
 
-static int check_window(const struct loader *l)
+/* Checks `experience` where all agents learn from windows. */
+static int check_run_window(const struct loader *l)
 {
     struct run_config *c = l->c;
     const char *algorithm = c->agents[0].algorithm;
-    const struct yaml_node *at;
-    int rc = drop_drawn(l, yaml_find(l->root, "experience"), "experience",
-                        c->experience.update_every, algorithm);
+    const int rc = drop_drawn(l, yaml_find(l->root, "experience"), "experience",
+                              c->experience.update_every, algorithm);
 
+    if (rc < 0)
+        return rc;
     if (rc > 0) {
         c->experience.has_priority = 0;
         resolve_priority(c);
     }
-    at = loader_given(l->root, "experience", "update_every");
-    if (at == NULL && l->is_new)
+    if (loader_given(l->root, "experience", "update_every") == NULL && l->is_new)
         c->experience.update_every = window_rows(c);
-    if (rc >= 0)
-        rc = check_multiple(l, at != NULL ? at : l->root, "experience.update_every",
-                            c->experience.update_every, algorithm);
-    return rc < 0 ? rc
-                  : check_at_most_capacity(l, "update_every", c->experience.update_every);
+    return check_window(l, NULL, c->experience.update_every, algorithm);
 }
 
 struct experience_config run_config_experience(const struct run_config *c, size_t agent)
@@ -230,35 +260,6 @@ int run_config_check_live(const struct run_config *c, struct err *err)
     return 0;
 }
 
-const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
-                                    const char *key, char path[LOADER_PATH_BYTES])
-{
-    const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
-    const struct yaml_node *at = yaml_find_path(own, key);
-
-    (void)snprintf(path, LOADER_PATH_BYTES, "agents.%s%s%s", agent,
-                   *key != '\0' ? "." : "", key);
-    if (at != NULL || *key == '\0')
-        return at;
-    at = yaml_find_path(yaml_find(root, "defaults"), key);
-    if (at != NULL)
-        (void)snprintf(path, LOADER_PATH_BYTES, "defaults.%s", key);
-    return at;
-}
-
-/* Where a key of a section of the agent is given; if nowhere, the root. */
-static const struct yaml_node *find_in(const struct loader *l,
-                                       const struct agent_config *a, const char *section,
-                                       const char *key, char path[LOADER_PATH_BYTES])
-{
-    char whole[PATH_MAX_BYTES];
-    const struct yaml_node *at;
-
-    schema_join_path(whole, section, key);
-    at = loader_find(l->root, a->name, whole, path);
-    return at != NULL ? at : l->root;
-}
-
 /* A window is cut into at most as many parts as it has rows. */
 static int check_parts(const struct loader *l)
 {
@@ -267,31 +268,14 @@ static int check_parts(const struct loader *l)
         const struct field *f = algorithm_setting(a->settings.of, FIELD_PARTS);
         const int64_t parts = (int64_t)agent_setting_marked(a, FIELD_PARTS);
         const int64_t rows = run_config_experience(l->c, i).update_every;
-        char path[LOADER_PATH_BYTES];
 
-        if (algorithm_rows(a) == ROWS_WINDOW && parts > rows) {
-            const struct yaml_node *at = find_in(l, a, "settings", f->key, path);
-
-            return yaml_fail(at, path, l->err,
-                             "%" PRId64 " are more than the %" PRId64
-                             " rows of an update (experience.update_every)",
-                             parts, rows);
-        }
+        if (algorithm_rows(a) == ROWS_WINDOW && parts > rows)
+            return FAIL_AT_SETTING(l, a, f,
+                                   "%" PRId64 " are more than the %" PRId64
+                                   " rows of an update (experience.update_every)",
+                                   parts, rows);
     }
     return 0;
-}
-
-static int check_own_at_most(const struct loader *l, const struct agent_config *a,
-                             const char *key, int64_t value)
-{
-    char path[LOADER_PATH_BYTES];
-    const struct yaml_node *at = find_in(l, a, "experience", key, path);
-
-    if (value <= l->c->experience.capacity)
-        return 0;
-    return yaml_fail(at, path, l->err,
-                     "found %lld, expected at most experience.capacity, %lld",
-                     (long long)value, (long long)l->c->experience.capacity);
 }
 
 /* Checks `experience` of an agent that learns from windows. Keys under `defaults` that
@@ -300,13 +284,12 @@ static int check_own_window(const struct loader *l, struct agent_config *a)
 {
     const struct experience_config *all = &l->c->defaults.experience;
     const struct yaml_node *own = yaml_find(yaml_find(l->root, "agents"), a->name);
-    char path[LOADER_PATH_BYTES];
-    const struct yaml_node *at;
-    int rc;
+    const int rc = drop_drawn(l, yaml_find(own, "experience"),
+                              loader_path(l, "agents.%s.experience", a->name),
+                              a->experience.update_every, a->algorithm);
 
-    (void)snprintf(path, sizeof(path), "agents.%s.experience", a->name);
-    rc = drop_drawn(l, yaml_find(own, "experience"), path, a->experience.update_every,
-                    a->algorithm);
+    if (rc < 0)
+        return rc;
     if (rc > 0) {
         a->experience.batch_size = all->batch_size;
         a->experience.warmup = all->warmup;
@@ -316,42 +299,38 @@ static int check_own_window(const struct loader *l, struct agent_config *a)
     if (l->is_new && a->experience.update_every == 0 &&
         run_config_rows(l->c) != ROWS_WINDOW)
         a->experience.update_every = window_rows(l->c);
-    at = find_in(l, a, "experience", "update_every", path);
-    if (rc >= 0)
-        rc = check_multiple(l, at, path, a->experience.update_every, a->algorithm);
-    return rc < 0 ? rc
-                  : check_own_at_most(l, a, "update_every", a->experience.update_every);
+    return check_window(l, a, a->experience.update_every, a->algorithm);
 }
 
-static int check_own_experience(const struct loader *l, struct agent_config *a)
+/* Checks what is drawn for an update. a: NULL: the run's. */
+static int check_drawn(const struct loader *l, const struct agent_config *a,
+                       int64_t batch_size, int64_t warmup)
 {
-    int rc;
+    const int rc = check_at_most_capacity(l, a, "batch_size", batch_size);
 
-    if (!algorithm_learns(algorithm_of(a)))
-        return 0;
-    if (algorithm_rows(a) == ROWS_WINDOW)
-        return check_own_window(l, a);
-    rc = check_own_at_most(l, a, "batch_size", a->experience.batch_size);
-    return rc < 0 ? rc : check_own_at_most(l, a, "warmup", a->experience.warmup);
+    return rc < 0 ? rc : check_at_most_capacity(l, a, "warmup", warmup);
 }
 
 int loader_check_experience(const struct loader *l)
 {
     struct run_config *c = l->c;
-    int rc;
+    int rc = 0;
 
     resolve_priority(c);
-    for (size_t i = 0; i < c->n_agents; i++)
-        if ((rc = check_own_experience(l, &c->agents[i])) < 0)
-            return rc;
-    if (run_config_rows(c) == ROWS_WINDOW) {
-        rc = check_window(l);
-        return rc < 0 ? rc : check_parts(l);
+    for (size_t i = 0; i < c->n_agents && rc == 0; i++) {
+        struct agent_config *a = &c->agents[i];
+
+        if (algorithm_learns(algorithm_of(a)))
+            rc = algorithm_rows(a) == ROWS_WINDOW
+                     ? check_own_window(l, a)
+                     : check_drawn(l, a, a->experience.batch_size, a->experience.warmup);
     }
-    loader_shorten_warmup(l);
-    rc = check_at_most_capacity(l, "batch_size", c->experience.batch_size);
-    if (rc == 0)
-        rc = check_at_most_capacity(l, "warmup", c->experience.warmup);
+    if (rc == 0 && run_config_rows(c) == ROWS_WINDOW) {
+        rc = check_run_window(l);
+    } else if (rc == 0) {
+        loader_shorten_warmup(l);
+        rc = check_drawn(l, NULL, c->experience.batch_size, c->experience.warmup);
+    }
     return rc < 0 ? rc : check_parts(l);
 }
 
@@ -413,64 +392,65 @@ static int names_from_env(const struct loader *l, struct yaml_node *agents,
     return why.code;
 }
 
-static int check_reward(const struct loader *l, const struct agent_config *a)
+static int check_reward(const struct loader *l, const struct yaml_node *section,
+                        struct agent_config *a)
 {
-    const struct yaml_node *at = loader_given(l->root, "env", "reward");
-
     if (!algorithm_of(a)->team_reward || without_env(l->c) ||
         l->c->env.reward != ENV_REWARD_OWN)
         return 0;
-    return yaml_fail(at != NULL ? at : l->root, "env.reward", l->err,
-                     "found 'own', expected team_mean (or team_sum): %s learns one value "
-                     "for the whole team",
-                     a->algorithm);
+    return fail_at(l, NULL, "env.reward",
+                   "found 'own', expected team_mean (or team_sum): %s learns one value "
+                   "for the whole team",
+                   a->algorithm);
 }
 
 int loader_check_actions(const struct loader *l, const struct agent_config *a)
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_BOX_ONLY);
     const int choice = (int)agent_setting_marked(a, FIELD_BOX_ONLY);
-    const struct yaml_node *at;
-    char path[LOADER_PATH_BYTES];
 
     if (choice == 0 || without_env(l->c) || l->c->env.actions != ENV_ACTIONS_DISCRETE)
         return 0;
-    at = find_in(l, a, "settings", f->key, path);
-    return yaml_fail(at, path, l->err,
-                     "found '%s', expected %s with env.actions: discrete (%s needs "
-                     "env.actions: continuous)",
-                     f->names[choice], f->names[0], f->names[choice]);
+    return FAIL_AT_SETTING(l, a, f,
+                           "found '%s', expected %s with env.actions: discrete (%s needs "
+                           "env.actions: continuous)",
+                           f->names[choice], f->names[0], f->names[choice]);
+}
+
+static int check_actions(const struct loader *l, const struct yaml_node *section,
+                         struct agent_config *a)
+{
+    return loader_check_actions(l, a);
 }
 
 static int check_sizes(const struct loader *l, const struct yaml_node *section,
-                       const struct agent_config *a)
+                       struct agent_config *a)
 {
-    const struct yaml_node *at = section != NULL ? section : l->root;
-    char path[AGENT_NAME_MAX + 16];
-
-    (void)snprintf(path, sizeof(path), "agents.%s", a->name);
     if (without_env(l->c) && !algorithm_brings_graph(a) &&
         (a->observation == 0 || a->action == 0))
-        return yaml_fail(at, path, l->err,
-                         "without an environment (env.id: none) expected {observation: "
-                         "WIDTH, action: WIDTH}");
+        return fail_at(l, a, "",
+                       "without an environment (env.id: none) expected {observation: "
+                       "WIDTH, action: WIDTH}");
     if (!without_env(l->c) && (a->observation != 0 || a->action != 0))
-        return yaml_fail(at, path, l->err,
-                         "observation and action are given by the environment, expected "
-                         "neither");
+        return fail_at(l, a, "",
+                       "observation and action are given by the environment, expected "
+                       "neither");
     return 0;
 }
 
-static int check_needs(const struct loader *l, const struct agent_config *a)
+static int check_needs(const struct loader *l, const struct yaml_node *section,
+                       struct agent_config *a)
 {
     const struct algorithm_info *info = algorithm_of(a);
     char path[LOADER_PATH_BYTES], list[LIST_MAX_BYTES];
-    const struct yaml_node *at = find_in(l, a, "", "algorithm", path);
+    const struct yaml_node *at = loader_find(l->root, a->name, "algorithm", path);
 
     if (info->without_env ? without_env(l->c) : algorithm_plays_in(info, l->c->env.id))
         return 0;
-    if (at == l->root)
+    if (at == NULL) {
+        at = l->root;
         (void)snprintf(path, sizeof(path), "defaults.algorithm");
+    }
     if (info->without_env)
         return yaml_fail(at, path, l->err,
                          "%s has no policy, expected env.id: none or another algorithm",
@@ -506,12 +486,12 @@ static int find_schedule(const struct schema *s, const char *path, const void *r
 }
 
 static int check_schedules(const struct loader *l, const struct yaml_node *section,
-                           const struct agent_config *a)
+                           struct agent_config *a)
 {
-    char prefix[AGENT_NAME_MAX + 16], path[PATH_MAX_BYTES];
+    char path[PATH_MAX_BYTES];
 
-    (void)snprintf(prefix, sizeof(prefix), "agents.%s", a->name);
-    if (!without_env(l->c) || !find_schedule(&agent_schema, prefix, a, a, path))
+    if (!without_env(l->c) ||
+        !find_schedule(&agent_schema, loader_path(l, "agents.%s", a->name), a, a, path))
         return 0;
     return yaml_fail(section != NULL ? section : l->root, path, l->err,
                      "found a schedule, expected a number: without an environment "
@@ -525,30 +505,29 @@ static int check_network(const struct loader *l, const struct agent_config *a,
     const struct entity_layers *e = &n->entities;
     const int sees = l->c->env.observe == ENV_OBSERVE_ENTITIES;
     const int64_t last = e->units.n > 0 ? e->units.size[e->units.n - 1] : 0;
-    const char *key = sees && n->conv.n > 0 ? "conv" : "entities";
-    char path[LOADER_PATH_BYTES];
-    const struct yaml_node *at = find_in(l, a, name, key, path);
+    const char *key =
+        loader_path(l, "%s.%s", name, sees && n->conv.n > 0 ? "conv" : "entities");
 
     if (!n->has_entities)
         return 0;
     if (!sees)
-        return yaml_fail(at, path, l->err,
-                         "%s observes no entities, expected env.observe: entities",
-                         a->name);
+        return fail_at(l, a, key,
+                       "%s observes no entities, expected env.observe: entities",
+                       a->name);
     if (n->conv.n > 0)
-        return yaml_fail(
-            at, path, l->err,
+        return fail_at(
+            l, a, key,
             "convolutions see images, expected none with env.observe: entities");
     if (e->pool != POOL_ATTENTION && e->heads != 1)
-        return yaml_fail(at, path, l->err, "heads are for pool: attention");
+        return fail_at(l, a, key, "heads are for pool: attention");
     if (last % e->heads == 0)
         return 0;
-    return yaml_fail(at, path, l->err,
-                     "%lld heads cannot share the last %lld units evenly",
-                     (long long)e->heads, (long long)last);
+    return fail_at(l, a, key, "%lld heads cannot share the last %lld units evenly",
+                   (long long)e->heads, (long long)last);
 }
 
-static int check_networks(const struct loader *l, const struct agent_config *a)
+static int check_networks(const struct loader *l, const struct yaml_node *section,
+                          struct agent_config *a)
 {
     const int rc = check_network(l, a, "actor", &a->actor);
 
@@ -563,28 +542,28 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
     const struct yaml_node *from;
     char path[LOADER_PATH_BYTES];
 
-    (void)snprintf(path, sizeof(path), "agents.%s.settings", a->name);
     if (f == NULL)
         return 0;
     if (agent_setting_text(a, FIELD_CHECKPOINT) == NULL)
-        return yaml_fail(section != NULL ? section : l->root, path, l->err,
+        return yaml_fail(section != NULL ? section : l->root,
+                         loader_path(l, "agents.%s.settings", a->name), l->err,
                          "%s %s, expected %s: RUN, RUN@STEP, or a checkpoint's prefix "
                          "or folder",
                          a->algorithm,
                          a->settings.of->without_env ? "hosts a checkpoint's graph"
                                                      : "acts as a checkpoint does",
                          f->key);
-    from = find_in(l, a, "settings", f->key, path);
-    if (from != l->root)
+    from = loader_find(l->root, a->name, loader_path(l, "settings.%s", f->key), path);
+    if (from != NULL)
         a->from_at = yaml_tree_copy(from, &l->c->arena);
     return 0;
 }
 
 /* A frozen agent may have been a program. */
-static int take_policy(const struct loader *l, struct agent_config *a)
+static int take_policy(const struct loader *l, const struct yaml_node *section,
+                       struct agent_config *a)
 {
     const struct config_options *o = l->options;
-    char path[AGENT_NAME_MAX + ERR_NAME_BYTES + 16];
     struct err why = {0};
 
     if (o == NULL || o->take_policy == NULL || !algorithm_of(a)->fixed ||
@@ -593,16 +572,19 @@ static int take_policy(const struct loader *l, struct agent_config *a)
         return 0;
     if (err_is_failure(why.code))
         return err_pass(l->err, &why);
-    (void)snprintf(path, sizeof(path), "agents.%s.settings.%.16s", a->name,
-                   algorithm_setting(a->settings.of, FIELD_CHECKPOINT)->key);
-    return yaml_fail_since(a->from_at, path, l->err, &why);
+    return yaml_fail_since(
+        a->from_at,
+        loader_path(l, "agents.%s.settings.%s", a->name,
+                    algorithm_setting(a->settings.of, FIELD_CHECKPOINT)->key),
+        l->err, &why);
 }
 
 static int check_device(const struct loader *l, const struct yaml_node *section,
-                        const struct agent_config *a)
+                        struct agent_config *a)
 {
+    const int64_t nodes = cluster_config_is_active(l->c) ? l->c->cluster.nodes : 0;
     const struct yaml_node *at = yaml_find(section, "device");
-    char path[AGENT_NAME_MAX + 32], why[DEVICE_WHY_BYTES];
+    char why[DEVICE_WHY_BYTES];
     int64_t task;
 
     if (a->device == NULL)
@@ -613,48 +595,35 @@ static int check_device(const struct loader *l, const struct yaml_node *section,
             "found '%.60s', but %s computes on the CPU: GPUs are for agents that "
             "are programs",
             a->device, a->algorithm);
-    else if (device_task(a->device,
-                         cluster_config_is_active(l->c) ? l->c->cluster.nodes : 0, &task,
-                         why) == 0)
+    else if (device_task(a->device, nodes, &task, why) == 0)
         return 0;
-    (void)snprintf(path, sizeof(path), "agents.%s.device", a->name);
     if (at == NULL)
         at = loader_given(l->root, "defaults", "device");
-    return yaml_fail(at != NULL ? at : l->root, path, l->err, "%s", why);
+    return yaml_fail(at != NULL ? at : l->root,
+                     loader_path(l, "agents.%s.device", a->name), l->err, "%s", why);
 }
 
 static int read_agent(const struct loader *l, const struct yaml_node *section,
                       const char *name, struct agent_config *a)
 {
-    char path[AGENT_NAME_MAX + 16];
+    static int (*const checks[])(const struct loader *l, const struct yaml_node *section,
+                                 struct agent_config *a) = {
+        check_needs,     check_networks, check_device,  check_source, take_policy,
+        check_schedules, check_reward,   check_actions, check_sizes};
     int rc = 0;
 
     *a = l->c->defaults;
     a->name = arena_strdup(&l->c->arena, name);
-    (void)snprintf(path, sizeof(path), "agents.%s", name);
     if (section != NULL)
-        rc = agent_section_read(l, section, path, a);
+        rc = agent_section_read(l, section, loader_path(l, "agents.%s", name), a);
     if (rc < 0)
         return rc;
     agent_section_default_values(section, yaml_find(l->root, "defaults"), a,
                                  &l->c->arena);
     agent_config_resolve(a);
-    rc = check_needs(l, a);
-    if (rc == 0)
-        rc = check_networks(l, a);
-    if (rc == 0)
-        rc = check_device(l, section, a);
-    if (rc == 0)
-        rc = check_source(l, section, a);
-    if (rc == 0)
-        rc = take_policy(l, a);
-    if (rc == 0)
-        rc = check_schedules(l, section, a);
-    if (rc == 0)
-        rc = check_reward(l, a);
-    if (rc == 0)
-        rc = loader_check_actions(l, a);
-    return rc < 0 ? rc : check_sizes(l, section, a);
+    for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && rc == 0; i++)
+        rc = checks[i](l, section, a);
+    return rc;
 }
 
 static int read_agents(const struct loader *l)

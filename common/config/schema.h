@@ -42,6 +42,20 @@ enum field_type {
     FIELD_RAW,          /* read by the table's owner, not by schema_read */
 };
 
+/* What a value is in the struct. */
+enum field_storage {
+    STORED_CHOICE,   /* int */
+    STORED_WHOLE,    /* int64_t, or uint64_t */
+    STORED_REAL,     /* double */
+    STORED_SCHEDULE, /* struct ramp; the kinds up to here have no pointers */
+    STORED_TEXT,     /* const char * */
+    STORED_TREE,     /* const struct yaml_node * */
+    STORED_SIZES,
+    STORED_CONVS,
+    STORED_MAP,
+    STORED_NOTHING, /* FIELD_RAW */
+};
+
 enum field_flags {
     FIELD_ABOVE_MIN = 1, /* the minimum itself is too small */
     FIELD_SKIP_ZERO = 2, /* 0 means not given and is not written */
@@ -50,8 +64,9 @@ enum field_flags {
     FIELD_VARIABLES = 8, /* changing the value may change a network's variables */
     FIELD_ENDS_AT_MIN =
         16, /* FIELD_SCHEDULE, with FIELD_ABOVE_MIN: `to` may be the minimum */
-    FIELD_NONE_IS_ZERO = 32, /* FIELD_I64, FIELD_SECONDS: may be given as none */
-    FIELD_LISTED = 64,       /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
+    FIELD_NONE_IS_ZERO = 32,  /* FIELD_I64, FIELD_SECONDS: may be given as none */
+    FIELD_LISTED = 64,        /* FIELD_OPTIONAL_MAP: schema_print lists its keys, too */
+    FIELD_INHERITS = 1 << 22, /* FIELD_OPTIONAL_MAP: what is not given is "unset" */
     /* What a setting of an algorithm means to the supervisor (algorithms.h): */
     FIELD_OWN_ROWS = 1 << 7,  /* FIELD_BOOL: each agent draws rows of its own */
     FIELD_SYMMETRY = 1 << 8,  /* FIELD_ENUM: but for the first choice, the agent sees rows
@@ -66,8 +81,11 @@ enum field_flags {
     FIELD_TARGETS = 1 << 14,  /* the central process computes targets with it */
     FIELD_CHECKPOINT = 1 << 15, /* FIELD_TEXT: the checkpoint that brings the graph */
     FIELD_CHECKPOINT_AGENT = 1 << 16, /* FIELD_NAME: whose of that run */
-    FIELD_FOREIGN = 1 << 17, /* FIELD_TEXT: given if that graph is not one of brood's */
-    FIELD_OUTPUT = 1 << 18,  /* of the run: has no effect on any round */
+    FIELD_FOREIGN = 1 << 17,  /* FIELD_TEXT: given if that graph is not one of brood's */
+    FIELD_OUTPUT = 1 << 18,   /* of the run: has no effect on any round */
+    FIELD_PROGRAM = 1 << 19,  /* of an agent: only one that is a program has it */
+    FIELD_EXTERNAL = 1 << 20, /* of `env`: only an external environment has it ... */
+    FIELD_NATIVE = 1 << 21,   /* ... or only one that is built in */
 };
 /* Names of the flags that a description may give a setting, by bit; NULL: other flags. */
 extern const char *const field_flag_names[18];
@@ -205,44 +223,50 @@ struct schema_place {
 int schema_locate(const struct schema *s, const char *path, void *base,
                   struct schema_place *ret);
 
-/* Copy the values of a section, or the one at a place, from `from`. Values that are not
- * given there, and all if `from` is NULL, get their default or become "unset". */
-void schema_reset(const struct schema *s, void *base, const void *from,
+/* Copies the value at that path of a section, or all of them for "", from `from`, a section of the
+ * same table. Values that are not given there, and all if `from` is NULL, get their default or
+ * become "unset". A path into a list or tree: nothing is copied. */
+void schema_reset(const struct schema *s, const char *path, void *base, void *from,
                   struct arena *arena);
-void schema_reset_place(const struct schema_place *at, const void *root,
-                        const void *from_root, const struct schema_place *from,
-                        struct arena *arena);
 
-/* Stores the default of a field that is no map, or, without one, 0 or "unset". */
-void schema_default(const struct field *field, void *ret, struct arena *arena);
-/* Stores the value of a node, or of a text that is known to fit, in a field that is no map.
- * path: of the node, for messages. */
-int schema_read_value(const struct schema_place *at, const struct yaml_node *node,
-                      const char *path, struct arena *arena, struct err *err);
-void schema_put_text(const struct schema_place *at, const char *text,
-                     struct arena *arena);
+/* ---- single values: of fields that are no maps ---- */
 
-/* Bytes of a value; and whether it is a const char *. */
+enum field_storage schema_storage(const struct field *f);
+/* Bytes of a value; of a number at most those of a struct ramp. */
 size_t schema_value_size(enum field_type type);
-int schema_is_text(const struct field *f);
+static inline int schema_is_text(const struct field *f)
+{
+    return schema_storage(f) == STORED_TEXT;
+}
+/* Whether it is a number, flag, choice or schedule. */
+static inline int schema_is_number(const struct field *f)
+{
+    return schema_storage(f) <= STORED_SCHEDULE;
+}
+/* Whether it may be given as `none`, which is 0. */
+int schema_may_be_none(const struct field *f);
 
-/* Whether the field is a number, flag, choice or schedule: a value without pointers, of
- * schema_value_size bytes, at most those of a struct ramp. */
-int schema_is_number(const struct field *field);
-/* Parses such a value. The text may be empty for a field with FIELD_SKIP_ZERO. */
+/* A number as a double, a choice by its index, a schedule's first value; other values: 0. Whole
+ * numbers are at most 2^53, so this is exact. */
+double schema_number(const struct field *f, const void *value);
+
+/* Stores the default or, without one, 0 or "unset". */
+void schema_default(const struct field *field, void *ret, struct arena *arena);
+/* Stores the value of a node. path: of the node, for messages. arena: for texts and trees. */
+int schema_read_node(const struct field *field, const struct yaml_node *node,
+                     const char *path, void *ret, struct arena *arena, struct err *err);
+/* Stores the value of a text that is known to fit. */
+void schema_put_text(const struct field *field, const char *text, void *ret,
+                     struct arena *arena);
+/* Parses the text of a number. It may be empty for a field with FIELD_SKIP_ZERO. */
 int schema_read_text(const struct field *field, const char *text, const char *place,
                      void *ret, struct err *err);
-
-/* Parses such a value of a node; path: of the node, for messages. */
-int schema_read_node(const struct field *field, const struct yaml_node *node,
-                     const char *path, void *ret, struct err *err);
 
 /* Copies all names, texts and trees of the section into the arena. */
 void schema_copy_texts(const struct schema *s, void *base, struct arena *arena);
 
-/* schema_value_text, schema_text_of: a value as YAML. schema_bounds_text: the allowed values,
- * such as "1 to 9" or "own or all"; "" if there is no such short form. free() the results. */
-char *schema_value_text(const struct field *field, const void *base);
+/* schema_text_of: a value as YAML. schema_bounds_text: the allowed values, such as "1 to 9" or
+ * "own or all"; "" if there is no such short form. free() the results. */
 char *schema_text_of(const struct field *field, const void *value);
 char *schema_bounds_text(const struct field *field);
 

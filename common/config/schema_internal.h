@@ -17,6 +17,15 @@ struct section {
 
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
+/* Makes the value "unset", if its type has that. */
+void schema_unset(const struct field *f, void *ret);
+/* Writes a value as YAML. */
+void schema_write_value(const struct field *f, const void *p, FILE *out);
+int schema_same_value(const struct field *f, const void *a, const void *b);
+/* Whether the value counts as not given. */
+int schema_is_empty(const struct field *f, const void *p);
+/* Replaces what the value points to by a copy in the arena. */
+void schema_own_value(const struct field *f, void *p, struct arena *arena);
 size_t schema_count_names(const char *const *names); /* of a NULL-terminated list */
 
 #endif

@@ -13,240 +13,14 @@ static const void *at_const(const void *base, size_t offset)
     return (const char *)base + offset;
 }
 
-static int get_int(const void *p)
-{
-    int v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static int64_t get_i64(const void *p)
-{
-    int64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static double get_f64(const void *p)
-{
-    double v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static const char *get_name(const void *p)
-{
-    const char *v;
-
-    memcpy(&v, p, sizeof(v));
-    return v != NULL ? v : "";
-}
-
-static const struct yaml_node *get_tree(const void *p)
-{
-    const struct yaml_node *n;
-
-    memcpy(&n, p, sizeof(n));
-    return n;
-}
-
-/* Writes the shortest text that is read back as the same number. Whole numbers are
- * written in full (30, not 3e+01). 1.0e-08 has a point because YAML 1.1 reads an exponent
- * without one as text. */
-static void write_f64(FILE *f, double v)
-{
-    char text[40];
-    const char *e;
-
-    if (fabs(v) < 1e9 && trunc(v) == v) {
-        (void)fprintf(f, "%.0f", v);
-        return;
-    }
-    for (int digits = 1; digits <= 17; digits++) {
-        (void)snprintf(text, sizeof(text), "%.*g", digits, v);
-        if (strtod(text, NULL) == v)
-            break;
-    }
-    e = strchr(text, 'e');
-    if (e != NULL && strchr(text, '.') == NULL)
-        (void)fprintf(f, "%.*s.0%s", (int)(e - text), text, e);
-    else
-        (void)fputs(text, f);
-}
-
-static void write_ramp(FILE *f, const void *p)
-{
-    static const struct field number = {.type = FIELD_F64};
-    struct ramp v;
-    char *text;
-
-    memcpy(&v, p, sizeof(v));
-    text = v.over > 0 ? ramp_text(&number, &v) : schema_text_of(&number, &v.from);
-    (void)fputs(text, f);
-    free(text);
-}
-
-static void write_bytes(FILE *f, int64_t v)
-{
-    static const char suffixes[] = "KMGT";
-    int unit = -1;
-
-    if (v == 0) {
-        (void)fputs("none", f);
-        return;
-    }
-    while (v % 1024 == 0 && unit < 3) {
-        v /= 1024;
-        unit++;
-    }
-    (void)fprintf(f, "%lld%c", (long long)v, unit >= 0 ? suffixes[unit] : 'B');
-}
-
-static void write_sizes(FILE *f, const struct layer_sizes *s)
-{
-    (void)fputc('[', f);
-    for (int i = 0; i < s->n; i++)
-        (void)fprintf(f, "%s%lld", i > 0 ? ", " : "", (long long)s->size[i]);
-    (void)fputc(']', f);
-}
-
-static void write_convs(FILE *f, const struct conv_layers *s)
-{
-    (void)fputc('[', f);
-    for (int64_t i = 0; i < s->n; i++)
-        (void)fprintf(f, "%s[%lld, %lld, %lld]", i > 0 ? ", " : "",
-                      (long long)s->layer[i].filters, (long long)s->layer[i].kernel,
-                      (long long)s->layer[i].stride);
-    (void)fputc(']', f);
-}
-
-/* Writes "a" or "[a, b]". */
-static void write_names(FILE *f, const char *names)
-{
-    const int is_list = strchr(names, ' ') != NULL;
-
-    (void)fputs(is_list ? "[" : "", f);
-    for (; *names != '\0'; names++)
-        (void)fputs(*names == ' ' ? ", " : (char[]){*names, '\0'}, f);
-    (void)fputs(is_list ? "]" : "", f);
-}
-
-static void write_value(const struct field *field, const void *p, FILE *f)
-{
-    switch (field->type) {
-    case FIELD_I64:
-        (void)fprintf(f, "%lld", (long long)get_i64(p));
-        break;
-    case FIELD_U64:
-        (void)fprintf(f, "%llu", (unsigned long long)get_i64(p));
-        break;
-    case FIELD_F64_OR_NONE:
-    case FIELD_F64:
-        if (field->type == FIELD_F64_OR_NONE && get_f64(p) == 0.0)
-            (void)fputs("none", f);
-        else
-            write_f64(f, get_f64(p));
-        break;
-    case FIELD_SCHEDULE:
-        write_ramp(f, p);
-        break;
-    case FIELD_BOOL:
-        (void)fputs(get_int(p) ? "true" : "false", f);
-        break;
-    case FIELD_NAME:
-        (void)fprintf(f, "%s", get_name(p));
-        break;
-    case FIELD_NAMES:
-        write_names(f, get_name(p));
-        break;
-    case FIELD_TEXT:
-        yaml_text_write(get_name(p), f);
-        break;
-    case FIELD_ENUM:
-        if (get_int(p) != FIELD_UNSET_ENUM)
-            (void)fputs(field->names[get_int(p)], f);
-        break;
-    case FIELD_BYTES:
-        write_bytes(f, get_i64(p));
-        break;
-    case FIELD_MODE:
-        (void)fprintf(f, "0%llo", (unsigned long long)get_i64(p));
-        break;
-    case FIELD_SECONDS:
-        if ((field->flags & FIELD_NONE_IS_ZERO) != 0 && get_f64(p) == 0.0) {
-            (void)fputs("none", f);
-            break;
-        }
-        write_f64(f, get_f64(p));
-        (void)fputc('s', f);
-        break;
-    case FIELD_SIZES:
-        write_sizes(f, p);
-        break;
-    case FIELD_CONVS:
-        write_convs(f, p);
-        break;
-    case FIELD_TREE:
-    case FIELD_WORDS:
-        yaml_tree_write(get_tree(p), f);
-        break;
-    case FIELD_MAP:
-    case FIELD_OPTIONAL_MAP:
-    case FIELD_RAW:
-        break;
-    }
-}
-
-size_t schema_value_size(enum field_type type)
-{
-    switch (type) {
-    case FIELD_BOOL:
-    case FIELD_ENUM:
-        return sizeof(int);
-    case FIELD_SIZES:
-        return sizeof(struct layer_sizes);
-    case FIELD_CONVS:
-        return sizeof(struct conv_layers);
-    case FIELD_SCHEDULE:
-        return sizeof(struct ramp);
-    default:
-        return sizeof(int64_t);
-    }
-}
-
-int schema_is_text(const struct field *f)
-{
-    return f->type == FIELD_NAME || f->type == FIELD_TEXT || f->type == FIELD_NAMES;
-}
-
-static int same_value(const struct field *f, const void *a, const void *b)
-{
-    if (schema_is_text(f))
-        return strcmp(get_name(a), get_name(b)) == 0;
-    if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
-        return yaml_tree_equal(get_tree(a), get_tree(b));
-    return memcmp(a, b, schema_value_size(f->type)) == 0;
-}
-
 int schema_is_given(const struct schema *s, const void *root, const void *base,
                     const struct field *f)
 {
     if (s->applies != NULL && !s->applies(root, base, f))
         return 0;
     if (f->type == FIELD_OPTIONAL_MAP)
-        return get_int(at_const(base, f->has_offset));
-    if (f->type == FIELD_TREE || f->type == FIELD_WORDS)
-        return get_tree(at_const(base, f->offset)) != NULL;
-    if (f->type == FIELD_TEXT || f->type == FIELD_NAMES)
-        return get_name(at_const(base, f->offset))[0] != '\0';
-    if (f->flags & FIELD_SKIP_ZERO && schema_value_size(f->type) == sizeof(int))
-        return get_int(at_const(base, f->offset)) != 0;
-    if (f->flags & FIELD_SKIP_ZERO)
-        return get_i64(at_const(base, f->offset)) != 0;
-    return f->type != FIELD_RAW;
+        return memcmp(at_const(base, f->has_offset), &(int){0}, sizeof(int)) != 0;
+    return !schema_is_empty(f, at_const(base, f->offset));
 }
 
 /* is: the section that is written; but: one whose values need not be. */
@@ -308,9 +82,9 @@ static int write_section(const struct section *is, const struct section *but, in
                 (void)fprintf(out, "%*s%s: {}\n", indent, "", f->key);
                 any = 1;
             }
-        } else if (q == NULL || !same_value(f, p, q)) {
+        } else if (q == NULL || !schema_same_value(f, p, q)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
-            write_value(f, p, out);
+            schema_write_value(f, p, out);
             (void)fputc('\n', out);
             any = 1;
         }
@@ -330,20 +104,6 @@ int schema_write(const struct schema *s, const void *root, const void *but, int 
 {
     return write_section(&(struct section){s, root, root}, &(struct section){s, but, but},
                          indent, f);
-}
-
-char *schema_text_of(const struct field *field, const void *value)
-{
-    struct xstream text;
-    FILE *f = xstream_begin(&text);
-
-    write_value(field, value, f);
-    return xstream_end(&text);
-}
-
-char *schema_value_text(const struct field *field, const void *base)
-{
-    return schema_text_of(field, at_const(base, field->offset));
 }
 
 /* was, value: NULL if absent. */
@@ -383,7 +143,7 @@ static void compare_fields(const struct pair *c, const struct field *f,
     struct pair child = *c;
 
     if (was_there == is_there &&
-        (!is_there || (below == NULL && same_value(either, p, q))))
+        (!is_there || (below == NULL && schema_same_value(either, p, q))))
         return;
     schema_join_path(child_path, c->path, either->key);
     if (was_there != is_there || below == NULL) {
@@ -440,7 +200,7 @@ static void follow(const struct section *was, const struct section *is,
             follow(&(struct section){schema_below(g, was->root), was->root, p},
                    &(struct section){schema_below(h, is->root), is->root, q}, below, root,
                    dst);
-        else if (same_value(f, p, dst))
+        else if (schema_same_value(f, p, dst))
             memcpy(dst, q, schema_value_size(f->type));
     }
 }

@@ -15,27 +15,6 @@ struct expanding {
     struct yaml_node *section;
 };
 
-static struct yaml_node *new_node(struct arena *arena, const struct yaml_node *like,
-                                  const char *key)
-{
-    struct yaml_node *n = ARENA_NEW(arena, struct yaml_node);
-
-    *n = *like;
-    n->key = key;
-    return n;
-}
-
-static void shorthands_add(struct yaml_node *map, struct yaml_node *child,
-                           struct arena *arena)
-{
-    struct yaml_node **children = ARENA_ARRAY(arena, struct yaml_node *, map->n + 1);
-
-    for (size_t i = 0; i < map->n; i++)
-        children[i] = map->child[i];
-    children[map->n++] = child;
-    map->child = children;
-}
-
 /* The map with that key, which is added if there is none. NULL: the key has another value. */
 static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
                                 const struct yaml_node *like, struct arena *arena)
@@ -47,10 +26,11 @@ static struct yaml_node *map_in(struct yaml_node *parent, const char *key,
         map = NULL;
     }
     if (map == NULL) {
-        map = ARENA_NEW(arena, struct yaml_node);
-        *map = (struct yaml_node){
-            .kind = YAML_MAP, .place = like->place, .line = like->line, .key = key};
-        shorthands_add(parent, map, arena);
+        map = yaml_as(&(struct yaml_node){.kind = YAML_MAP,
+                                          .place = like->place,
+                                          .line = like->line},
+                      key, arena);
+        yaml_add(parent, map, arena);
     }
     return map->kind == YAML_MAP ? map : NULL;
 }
@@ -66,9 +46,8 @@ static int move(struct expanding *x, const struct yaml_node *value, const char *
     struct yaml_node *map =
         *where != '\0' ? map_in(x->section, where, value, x->arena) : x->section;
     const struct yaml_node *other = yaml_find(map, key);
-    char path[256];
+    const char *path = arena_printf(x->arena, "%s%s%s", x->path, dot, value->key);
 
-    (void)snprintf(path, sizeof(path), "%s%s%s", x->path, dot, value->key);
     if (map == NULL)
         return yaml_fail(value, path, x->err, "%s%s%s is no map", x->path, dot, where);
     if (other != NULL && (other->line == 0) == (value->line == 0))
@@ -79,7 +58,7 @@ static int move(struct expanding *x, const struct yaml_node *value, const char *
         return 0;
     if (other != NULL)
         yaml_remove(map, other);
-    shorthands_add(map, new_node(x->arena, value, key), x->arena);
+    yaml_add(map, yaml_as(value, key, x->arena), x->arena);
     return 0;
 }
 
@@ -90,15 +69,6 @@ static int is_text(const struct yaml_node *n, const char *text)
 
 /* ---- keys of the section ---- */
 
-static int fail_form(const struct expanding *x, const struct yaml_node *value,
-                     const char *expected)
-{
-    char path[256];
-
-    (void)snprintf(path, sizeof(path), "%s.%s", x->path, value->key);
-    return yaml_fail(value, path, x->err, "expected %s", expected);
-}
-
 /* recurrent: none, or {cell: gru, width: 64}; target: {polyak: 0.01}, or {every: 200}. */
 static int check_forms(const struct expanding *x)
 {
@@ -108,10 +78,12 @@ static int check_forms(const struct expanding *x)
 
     if (recurrent != NULL && recurrent->kind == YAML_MAP &&
         (yaml_find(recurrent, "width") == NULL || recurrent->n != n))
-        return fail_form(x, recurrent, "none or {cell: gru, width: UNITS}");
+        return yaml_fail(recurrent, arena_printf(x->arena, "%s.recurrent", x->path),
+                         x->err, "expected none or {cell: gru, width: UNITS}");
     if (target != NULL && (target->n != 1 || (yaml_find(target, "polyak") == NULL &&
                                               yaml_find(target, "every") == NULL)))
-        return fail_form(x, target, "{polyak: SHARE} or {every: UPDATES}");
+        return yaml_fail(target, arena_printf(x->arena, "%s.target", x->path), x->err,
+                         "expected {polyak: SHARE} or {every: UPDATES}");
     return 0;
 }
 
@@ -168,7 +140,7 @@ static int expand_group(struct expanding *x, struct yaml_node *agents,
                              "these are more than %d agents", AGENT_MAX_COUNT);
         agent = map_in(agents, name->text, group, x->arena);
         if (agent != NULL && yaml_find(agent, "share") == NULL)
-            shorthands_add(agent, new_node(x->arena, group, "share"), x->arena);
+            yaml_add(agent, yaml_as(group, "share", x->arena), x->arena);
     }
     return 0;
 }
@@ -192,10 +164,14 @@ static int expand_groups(struct expanding *x)
 
 /* ---- sections ---- */
 
-static int expand_section(struct expanding *x)
+static int expand_section(void *ctx, struct yaml_node *section, const char *path)
 {
-    int rc = check_forms(x);
+    struct expanding *x = ctx;
+    int rc;
 
+    x->section = section;
+    x->path = path;
+    rc = check_forms(x);
     for (const struct schema_alias *a = agent_aliases; a->key != NULL && rc == 0; a++)
         rc = expand_alias(x, a);
     if (rc == 0)
@@ -203,87 +179,94 @@ static int expand_section(struct expanding *x)
     return rc == 0 ? expand_groups(x) : rc;
 }
 
-int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err)
+int loader_each_section(struct yaml_node *root, struct arena *tree,
+                        int (*fn)(void *ctx, struct yaml_node *section, const char *path),
+                        void *ctx)
 {
-    struct expanding x = {.root = root, .arena = tree, .err = err};
     struct yaml_node *agents = yaml_find(root, "agents");
+    struct yaml_node *defaults = yaml_find(root, "defaults");
     int rc = 0;
 
     for (size_t i = 0;
-         agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++) {
-        x.section = agents->child[i];
-        x.path = arena_printf(tree, "agents.%s", x.section->key);
-        if (x.section->kind == YAML_MAP)
-            rc = expand_section(&x);
-    }
-    x.section = yaml_find(root, "defaults");
-    x.path = "defaults";
-    return rc == 0 && x.section != NULL && x.section->kind == YAML_MAP
-               ? expand_section(&x)
+         agents != NULL && agents->kind == YAML_MAP && i < agents->n && rc == 0; i++)
+        if (agents->child[i]->kind == YAML_MAP)
+            rc = fn(ctx, agents->child[i],
+                    arena_printf(tree, "agents.%s", agents->child[i]->key));
+    return rc == 0 && defaults != NULL && defaults->kind == YAML_MAP
+               ? fn(ctx, defaults, "defaults")
                : rc;
+}
+
+int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err)
+{
+    return loader_each_section(
+        root, tree, expand_section,
+        &(struct expanding){.root = root, .arena = tree, .err = err});
 }
 
 /* ---- sizes of older builds ---- */
 
-static void add_unit(const struct yaml_node *section, struct arena *tree)
+static int add_unit(void *ctx, struct yaml_node *section, const char *path)
 {
     struct yaml_node *size = yaml_find(section, "memory_limit");
 
     if (size != NULL && size->kind == YAML_SCALAR && text_is_digits(size->text))
-        size->text = arena_printf(tree, "%sB", size->text);
+        size->text = arena_printf(ctx, "%sB", size->text);
+    return 0;
 }
 
-void loader_add_units(const struct yaml_node *root, struct arena *tree)
+void loader_add_units(struct yaml_node *root, struct arena *tree)
 {
-    const struct yaml_node *agents = yaml_find(root, "agents");
-
-    add_unit(yaml_find(root, "env"), tree);
-    add_unit(yaml_find(root, "defaults"), tree);
-    for (size_t i = 0; agents != NULL && agents->kind == YAML_MAP && i < agents->n; i++)
-        add_unit(agents->child[i], tree);
+    (void)add_unit(tree, yaml_find(root, "env"), "env");
+    (void)loader_each_section(root, tree, add_unit, tree);
 }
 
 /* ---- agent_id: auto ---- */
 
-static const struct yaml_node *
-value_of(const struct yaml_node *own, const struct yaml_node *defaults, const char *path)
+struct sharing {
+    const struct yaml_node *defaults;
+    int any_number; /* policies are for any number of agents */
+    struct arena *arena;
+};
+
+static const struct yaml_node *value_of(const struct sharing *x,
+                                        const struct yaml_node *own, const char *path)
 {
     const struct yaml_node *n = yaml_find_path(own, path);
 
-    return n != NULL ? n : yaml_find_path(defaults, path);
+    return n != NULL ? n : yaml_find_path(x->defaults, path);
 }
 
 /* Agents that share parameters without symmetry see which of the team they are; but not if their
  * policies are for any number of agents. */
-static void resolve_agent_id(struct yaml_node *own, const struct yaml_node *defaults,
-                             int any_number, struct arena *arena)
+static int resolve_agent_id(void *ctx, struct yaml_node *own, const char *path)
 {
-    const struct yaml_node *value = value_of(own, defaults, "settings.agent_id");
-    const struct yaml_node *share = value_of(own, defaults, "share");
+    const struct sharing *x = ctx;
+    const struct yaml_node *value = value_of(x, own, "settings.agent_id");
+    const struct yaml_node *share = value_of(x, own, "share");
     struct yaml_node *settings, *resolved;
 
-    if (own->kind != YAML_MAP || !is_text(value, "auto"))
-        return;
-    settings = map_in(own, "settings", value, arena);
+    if (!is_text(value, "auto"))
+        return 0;
+    settings = map_in(own, "settings", value, x->arena);
     if (settings == NULL)
-        return;
-    yaml_remove(settings, yaml_find(settings, "agent_id"));
-    resolved = new_node(arena, value, "agent_id");
-    resolved->text = share != NULL && !any_number && !is_text(share, "none") &&
-                             !is_text(value_of(own, defaults, "settings.symmetry"), "env")
+        return 0;
+    resolved = yaml_as(value, "agent_id", x->arena);
+    resolved->text = share != NULL && !x->any_number && !is_text(share, "none") &&
+                             !is_text(value_of(x, own, "settings.symmetry"), "env")
                          ? "true"
                          : "false";
-    shorthands_add(settings, resolved, arena);
+    yaml_remove(settings, yaml_find(settings, "agent_id"));
+    yaml_add(settings, resolved, x->arena);
+    return 0;
 }
 
-void loader_resolve_agent_ids(const struct yaml_node *root, struct arena *tree)
+void loader_resolve_agent_ids(struct yaml_node *root, struct arena *tree)
 {
-    struct yaml_node *defaults = yaml_find(root, "defaults"),
-                     *agents = yaml_find(root, "agents");
-    const int any_number = is_text(yaml_find_path(root, "env.observe"), "entities");
+    struct sharing x = {.defaults = yaml_find(root, "defaults"),
+                        .any_number =
+                            is_text(yaml_find_path(root, "env.observe"), "entities"),
+                        .arena = tree};
 
-    for (size_t i = 0; agents != NULL && agents->kind == YAML_MAP && i < agents->n; i++)
-        resolve_agent_id(agents->child[i], defaults, any_number, tree);
-    if (defaults != NULL)
-        resolve_agent_id(defaults, NULL, any_number, tree);
+    (void)loader_each_section(root, tree, resolve_agent_id, &x);
 }

@@ -351,41 +351,30 @@ static const struct config_change *find_fixed(const struct config_diff *d)
     return config_diff_find(d, ~CHANGE_KINDS_LIVE);
 }
 
-/* Returns the first value that is refused even without the others; the last one if there is
- * none. */
+/* The first value that is wrong even without the others; the last one if there is none. why: why it
+ * is refused; NULL: it changes what is fixed. */
 static const struct due *find_wrong(const struct planning *p, struct err *why)
 {
-    for (size_t i = 0; i < p->n_due; i++) {
+    const struct due *wrong = NULL;
+
+    for (size_t i = 0; i < p->n_due && wrong == NULL; i++) {
         struct run_config next;
+        struct config_diff diff;
         struct err own = {0};
 
         if (run_config_assign(&next, &p->now, &p->due[i].set, 1, &own) < 0) {
+            if (why == NULL)
+                continue;
             *why = own;
             return &p->due[i];
         }
+        run_config_diff(&diff, &p->now, &next, 0);
+        if (why == NULL && find_fixed(&diff) != NULL)
+            wrong = &p->due[i];
+        config_diff_done(&diff);
         run_config_done(&next);
     }
-    return &p->due[p->n_due - 1];
-}
-
-/* Reports the first value whose key cannot change. */
-static int fail_fixed(const struct planning *p, const char *path)
-{
-    const struct due *at = &p->due[p->n_due - 1];
-
-    for (size_t i = p->n_due; i-- > 0;) {
-        struct run_config next;
-        struct config_diff own;
-
-        if (run_config_assign(&next, &p->now, &p->due[i].set, 1, NULL) < 0)
-            continue;
-        run_config_diff(&own, &p->now, &next, 0);
-        if (find_fixed(&own) != NULL)
-            at = &p->due[i];
-        config_diff_done(&own);
-        run_config_done(&next);
-    }
-    return yaml_fail(at->node, path, p->l->err, FIXED);
+    return wrong != NULL ? wrong : &p->due[p->n_due - 1];
 }
 
 /* Refuses a length that comes when the run has ended, and one that the run has exceeded by
@@ -426,7 +415,7 @@ static int make_step(const struct planning *p, struct run_config *next)
     run_config_diff(&diff, &p->now, next, 0);
     fixed = find_fixed(&diff);
     if (fixed != NULL)
-        rc = fail_fixed(p, fixed->path);
+        rc = yaml_fail(find_wrong(p, NULL)->node, fixed->path, p->l->err, FIXED);
     else if (run_config_check_live(next, &why) < 0)
         rc = yaml_fail(wrong->node, "", p->l->err, "at step %" PRIu64 ": %s", p->at,
                        why.msg);

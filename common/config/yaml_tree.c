@@ -8,17 +8,25 @@
 #include <string.h>
 #include <yaml.h>
 
-int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
-              const char *fmt, ...)
+int yaml_vfail(const struct yaml_node *at, const char *path, struct err *err,
+               const char *fmt, va_list ap)
 {
     /* limited, so that a long --set leaves room for the message */
     char place[ERR_FILE_BYTES];
-    va_list ap;
 
     (void)snprintf(place, sizeof(place), "%s", at->place);
-    va_start(ap, fmt);
     (void)err_vset_at(err, ERR_CONFIG,
                       ERR_AT(.file = place, .line = at->line, .key = path), fmt, ap);
+    return ERR_CONFIG;
+}
+
+int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
+              const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)yaml_vfail(at, path, err, fmt, ap);
     va_end(ap);
     return ERR_CONFIG;
 }
@@ -462,6 +470,25 @@ const struct yaml_node *yaml_find_path(const struct yaml_node *map, const char *
     return map;
 }
 
+void yaml_add(struct yaml_node *parent, struct yaml_node *child, struct arena *arena)
+{
+    struct yaml_node **children = ARENA_ARRAY(arena, struct yaml_node *, parent->n + 1);
+
+    for (size_t i = 0; i < parent->n; i++)
+        children[i] = parent->child[i];
+    children[parent->n++] = child;
+    parent->child = children;
+}
+
+struct yaml_node *yaml_as(const struct yaml_node *n, const char *key, struct arena *arena)
+{
+    struct yaml_node *copy = ARENA_NEW(arena, struct yaml_node);
+
+    *copy = *n;
+    copy->key = key;
+    return copy;
+}
+
 void yaml_remove(struct yaml_node *parent, const struct yaml_node *child)
 {
     size_t kept = 0;
@@ -653,14 +680,10 @@ struct assignment {
 static struct yaml_node *add_child(struct assignment *a, struct yaml_node *map,
                                    const char *key)
 {
-    struct yaml_node **child = ARENA_ARRAY(a->arena, struct yaml_node *, map->n + 1);
-    struct yaml_node *n = ARENA_NEW(a->arena, struct yaml_node);
+    struct yaml_node *n =
+        yaml_as(&(struct yaml_node){.kind = YAML_MAP, .place = a->place}, key, a->arena);
 
-    *n = (struct yaml_node){.kind = YAML_MAP, .place = a->place, .key = key};
-    if (map->n > 0)
-        memcpy(child, map->child, map->n * sizeof(*child));
-    child[map->n++] = n;
-    map->child = child;
+    yaml_add(map, n, a->arena);
     return n;
 }
 

@@ -15,6 +15,7 @@
 #include "common/err/err.h"
 #include "common/mem/arena.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -56,6 +57,11 @@ int yaml_is_word(const struct yaml_node *n, const char *word, const char *title,
 int yaml_is_null(const struct yaml_node *n);
 /* The child with that key; NULL if there is none, or map is NULL or not a map. */
 struct yaml_node *yaml_find(const struct yaml_node *map, const char *key);
+/* Adds a child at the end of a list or, with its key, of a map. */
+void yaml_add(struct yaml_node *parent, struct yaml_node *child, struct arena *arena);
+/* A new node like this one, with another key. It has the same children. */
+struct yaml_node *yaml_as(const struct yaml_node *n, const char *key,
+                          struct arena *arena);
 /* Removes a child from its list or map. */
 void yaml_remove(struct yaml_node *parent, const struct yaml_node *child);
 /* Finds a value by its dotted path, "settings.policy"; "" is the map itself. */
@@ -89,6 +95,8 @@ void yaml_text_write(const char *text, FILE *f);
 /* Sets "place:line: path: ..." and returns ERR_CONFIG. An empty path is left out. */
 int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+int yaml_vfail(const struct yaml_node *at, const char *path, struct err *err,
+               const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
 /* yaml_fail with the message of *why, and its code if it is a failure of the machine
  * (err_is_failure), such as a file that cannot be read. */
 int yaml_fail_since(const struct yaml_node *at, const char *path, struct err *err,

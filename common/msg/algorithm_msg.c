@@ -412,7 +412,7 @@ static void check_path(struct reading *r, const struct algorithm_default *d)
         schema_below(at.field, &a) != NULL || schema_is_text(at.field))
         fail(r, ERR_PROTOCOL, "defaults: there is no %.80s", d->path);
     else if (yaml_value_parse(&node, r->arena, d->text, d->path, &why) < 0 ||
-             schema_read_value(&at, node, d->path, r->arena, &why) < 0)
+             schema_read_node(at.field, node, d->path, at.value, r->arena, &why) < 0)
         fail(r, ERR_PROTOCOL, "defaults: %.80s: %.200s", d->path, err_cause(&why));
 }
 

@@ -47,52 +47,37 @@ static void put_ramp(struct msg_out *o, const struct ramp *v)
 static void put_value(struct msg_out *o, const struct field *f, const void *root,
                       const void *p)
 {
-    union {
-        int64_t whole;
-        double real;
-        int choice;
-        const char *text;
-        struct ramp ramp;
-    } v = {0};
+    const char *text;
+    struct ramp ramp;
 
-    switch (f->type) {
-    case FIELD_I64:
-    case FIELD_BYTES:
-        memcpy(&v.whole, p, sizeof(v.whole));
-        msg_i64(o, v.whole);
+    switch (schema_storage(f)) {
+    case STORED_WHOLE:
+        msg_i64(o, (int64_t)schema_number(f, p));
         break;
-    case FIELD_F64:
-    case FIELD_F64_OR_NONE:
-    case FIELD_SECONDS:
-        memcpy(&v.real, p, sizeof(v.real));
-        msg_f64(o, v.real);
+    case STORED_REAL:
+        msg_f64(o, schema_number(f, p));
         break;
-    case FIELD_SCHEDULE:
-        memcpy(&v.ramp, p, sizeof(v.ramp));
-        put_ramp(o, &v.ramp);
+    case STORED_SCHEDULE:
+        memcpy(&ramp, p, sizeof(ramp));
+        put_ramp(o, &ramp);
         break;
-    case FIELD_BOOL:
-        memcpy(&v.choice, p, sizeof(v.choice));
-        msg_bool(o, v.choice);
+    case STORED_CHOICE:
+        if (f->type == FIELD_BOOL)
+            msg_bool(o, schema_number(f, p) != 0);
+        else
+            msg_str(o, f->names[(int)schema_number(f, p)]);
         break;
-    case FIELD_ENUM:
-        memcpy(&v.choice, p, sizeof(v.choice));
-        msg_str(o, f->names[v.choice]);
+    case STORED_TEXT:
+        memcpy(&text, p, sizeof(text));
+        msg_str(o, text);
         break;
-    case FIELD_NAME:
-    case FIELD_TEXT:
-    case FIELD_NAMES:
-        memcpy(&v.text, p, sizeof(v.text));
-        msg_str(o, v.text);
-        break;
-    case FIELD_SIZES:
+    case STORED_SIZES:
         put_sizes(o, p);
         break;
-    case FIELD_CONVS:
+    case STORED_CONVS:
         put_convs(o, p);
         break;
-    case FIELD_MAP:
-    case FIELD_OPTIONAL_MAP:
+    case STORED_MAP:
         put_section(o, schema_below(f, root), root, p);
         break;
     default:
@@ -104,8 +89,7 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
 static int is_sent(const struct schema *s, const void *root, const void *base,
                    const struct field *f)
 {
-    return f->type != FIELD_WORDS && f->type != FIELD_TREE &&
-           schema_is_given(s, root, base, f);
+    return schema_storage(f) != STORED_TREE && schema_is_given(s, root, base, f);
 }
 
 static void put_section(struct msg_out *o, const struct schema *s, const void *root,

@@ -33,7 +33,7 @@ typedef void (*parameter_fn)(void *ctx, const struct parameter *p);
 static void visit_parameter(const char *section, const struct field *f, const void *base,
                             parameter_fn fn, void *ctx)
 {
-    struct parameter p = {section, f, schema_value_text(f, base)};
+    struct parameter p = {section, f, schema_text_of(f, (const char *)base + f->offset)};
 
     fn(ctx, &p);
     free(p.value);

@@ -76,7 +76,9 @@ static void write_params(FILE *f, const struct run_config *c)
     for (size_t i = 0; i < info->params->n; i++) {
         const struct field *field = &info->params->fields[i];
         const int is_given = schema_is_given(info->params, params, params, field);
-        char *value = is_given ? schema_value_text(field, params) : xstrdup("");
+        char *value = is_given
+                          ? schema_text_of(field, (const char *)params + field->offset)
+                          : xstrdup("");
 
         write_key(f, field, value, 4, !is_given);
         free(value);
@@ -90,6 +92,7 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
     for (size_t i = 0; i < s->n; i++) {
         const struct field *field = &s->fields[i];
         const struct schema *below = schema_below(field, root);
+        const void *place = (const char *)base + field->offset;
         const int is_given = schema_is_given(s, root, base, field);
         const int is_off = !is_given || is_derived(s, field);
         const char *fallback = field->default_text != NULL ? field->default_text : "";
@@ -103,10 +106,9 @@ static void write_section(FILE *f, const struct run_config *c, const struct sche
         } else if (below != NULL && is_given) {
             (void)fprintf(f, "%s%*s%s:\n", indent == 0 ? "\n" : "", indent, "",
                           field->key);
-            write_section(f, c, below, root, (const char *)base + field->offset,
-                          indent + 2);
+            write_section(f, c, below, root, place, indent + 2);
         } else {
-            char *value = is_given ? schema_value_text(field, base) : xstrdup(fallback);
+            char *value = is_given ? schema_text_of(field, place) : xstrdup(fallback);
 
             write_key(f, field, value, indent, is_off);
             free(value);

@@ -370,7 +370,7 @@ START_TEST(test_numerics_reach)
     if (reach_cases[_i].observation != NULL) {
         ck_assert_int_eq(
             schema_locate(&agent_schema, "settings.observation", &agent, &at), 0);
-        schema_put_text(&at, reach_cases[_i].observation, &arena);
+        schema_put_text(at.field, reach_cases[_i].observation, at.value, &arena);
     }
     ck_assert_int_eq(is_same(reach_cases[_i].numerics, &config), reach_cases[_i].same);
     arena_done(&arena);
