@@ -281,7 +281,7 @@ void actor_propose(struct actor *p, struct batch *b,
 
 /* action += exploration_noise * half the range * normal, kept inside the bounds. */
 static void add_exploration(struct actor *p, const struct act_args *args,
-                            const struct ramp *noise, float *draw, float *actions)
+                            const struct schedule *noise, float *draw, float *actions)
 {
     const struct space *space = p->joint->kit->self;
     const size_t width = (size_t)space->width;
@@ -290,7 +290,7 @@ static void add_exploration(struct actor *p, const struct act_args *args,
     rng_normal_rows_f32(args->key, args->counter, args->draw_first, draw, args->n_copies,
                         width);
     for (size_t i = 0; i < args->n_copies * width; i++) {
-        const float deviation = (float)ramp_value(noise, args->step + i / width);
+        const float deviation = (float)schedule_at(noise, args->step + i / width);
         const float scale = deviation * (high - low) / 2;
 
         actions[i] = fminf(fmaxf(actions[i] + scale * draw[i], low), high);
@@ -302,7 +302,7 @@ static void act_deterministic(struct actor *p, struct batch *b,
 {
     const struct space *space = p->joint->kit->self;
     float *draw = batch_room(b, p->act_draw);
-    struct ramp noise;
+    struct schedule noise;
     int rc;
 
     batch_fetch_data(b, p->policy.action, actions, space->width);
@@ -313,7 +313,7 @@ static void act_deterministic(struct actor *p, struct batch *b,
         clip_to_box(actions, args->n_copies, space); /* against rounding */
         return;
     }
-    rc = live_ramp(p->exploration_noise, b->session, &noise, b->err);
+    rc = live_schedule_read(p->exploration_noise, b->session, &noise, b->err);
     if (rc < 0)
         batch_fail(b, rc);
     else

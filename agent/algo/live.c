@@ -62,7 +62,7 @@ struct live live_new(struct graph *g, const char *key, double value)
     return (struct live){.variable = make_variable(g, key, "", value)};
 }
 
-struct live live_schedule(struct graph *g, const char *key, const struct ramp *value)
+struct live live_schedule(struct graph *g, const char *key, const struct schedule *value)
 {
     return (struct live){.variable = make_variable(g, key, "", value->from),
                          .to = make_variable(g, key, "/to", value->to),
@@ -141,7 +141,8 @@ static int read_scalar(struct session *s, const struct variable *v, double *ret,
     return r;
 }
 
-int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err)
+int live_schedule_read(const struct live *l, struct session *s, struct schedule *ret,
+                       struct err *err)
 {
     int r = read_scalar(s, l->variable, &ret->from, err);
 
@@ -157,12 +158,12 @@ int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct 
 int live_value(const struct live *l, struct session *s, uint64_t step, float *ret,
                struct err *err)
 {
-    struct ramp ramp;
-    int r = live_ramp(l, s, &ramp, err);
+    struct schedule schedule;
+    int r = live_schedule_read(l, s, &schedule, err);
 
     if (r < 0)
         return r;
-    *ret = (float)ramp_value(&ramp, step);
+    *ret = (float)schedule_at(&schedule, step);
     if (*ret == 0)
         *ret = l->instead_of_zero;
     return 0;

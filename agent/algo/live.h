@@ -4,7 +4,7 @@
  * in collection hyperparameters: in the block and its snapshots, so that a respawned
  * agent has it, but not in checkpoints. Every run feeds it into the constant of the graph
  * that it stands for (`Adam/learning_rate:0`), so that an exported graph is TensorFlow's
- * own. A number that may follow the step (common/config/ramp.h) has two more variables,
+ * own. A number that may follow the step (common/config/schedule.h) has two more variables,
  * `<key>/to` and `<key>/over`.
  *
  * Export   a checkpoint's .meta holds the values of its step: in the constants, and as the
@@ -16,8 +16,8 @@
 #define AGENT_ALGO_LIVE_H
 
 #include "agent/session/session.h"
-#include "common/config/ramp.h"
 #include "common/config/run_config.h"
+#include "common/config/schedule.h"
 
 struct live {
     struct variable *variable;
@@ -35,7 +35,7 @@ struct live {
 /* Creates the variable. Call it inside the agent's variable scope. */
 struct live live_new(struct graph *g, const char *key, double value);
 /* live_new for a FIELD_SCHEDULE. */
-struct live live_schedule(struct graph *g, const char *key, const struct ramp *value);
+struct live live_schedule(struct graph *g, const char *key, const struct schedule *value);
 /* The learning rate of the critic: its own optimiser's, or the agent's. */
 struct live live_critic_rate(struct graph *g, const struct agent_config *c);
 /* Those of actor and critic, where both have networks. */
@@ -60,7 +60,8 @@ int live_value(const struct live *l, struct session *s, uint64_t step, float *re
 /* Sets the values of n settings; those without a variable stay as they are. */
 int lives_read(struct live *l, size_t n, struct session *s, uint64_t step,
                struct err *err);
-/* The schedule itself, for copies at different steps: see ramp_value. */
-int live_ramp(const struct live *l, struct session *s, struct ramp *ret, struct err *err);
+/* The schedule itself, for copies at different steps: see schedule_at. */
+int live_schedule_read(const struct live *l, struct session *s, struct schedule *ret,
+                       struct err *err);
 
 #endif

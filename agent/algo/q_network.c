@@ -279,8 +279,8 @@ int q_network_act(struct algo *a, struct session *s, const struct act_args *args
     struct batch b = batch_to_act(&q->kit, s, args, err);
     float *draw = batch_room(&b, q->act_draws);
     const float *values;
-    struct ramp epsilon;
-    const int rc = live_ramp(q->epsilon, s, &epsilon, err);
+    struct schedule epsilon;
+    const int rc = live_schedule_read(q->epsilon, s, &epsilon, err);
 
     if (rc < 0)
         return rc;
@@ -293,7 +293,7 @@ int q_network_act(struct algo *a, struct session *s, const struct act_args *args
         const int32_t choice = choice_epsilon_greedy(
             self, values + e * choices,
             args->allowed != NULL ? args->allowed + e * width : NULL, q->n_choices,
-            greedy ? NULL : &draw[e], (float)ramp_value(&epsilon, act_step(args, e)),
+            greedy ? NULL : &draw[e], (float)schedule_at(&epsilon, act_step(args, e)),
             q->allowed);
 
         choice_to_action(self, choice, ret->actions + e * width);

@@ -23,16 +23,16 @@ enum symmetry_kind { SYMMETRY_NONE, SYMMETRY_ENV };
 /* Those that the agent's algorithm does not have have their row's default. */
 struct algorithm_settings {
     double logit_penalty;
-    struct ramp temperature;
+    struct schedule temperature;
     enum policy_kind policy;
     enum execute_kind execute;
     int own_batches;
     enum clip_by clip_by;
-    struct ramp exploration_noise;
-    struct ramp target_policy_noise;
+    struct schedule exploration_noise;
+    struct schedule target_policy_noise;
     double target_noise_clip;
     int64_t policy_delay; /* updates of the critics per update of the policy */
-    struct ramp epsilon;
+    struct schedule epsilon;
     double hysteresis;
     int agent_id, last_action; /* inputs of the networks, as one-hot vectors */
     int64_t recurrent;         /* units of a recurrent layer; 0: none */
@@ -42,11 +42,11 @@ struct algorithm_settings {
     double gae;                /* lambda of the advantages */
     double lambda;             /* of the targets of Q-networks */
     int double_q;
-    int64_t target_every; /* updates between copies; 0: polyak after each */
-    int64_t n_step;       /* rewards that a target counts; 0: one (policies: gae) */
-    double clip_ratio;    /* 0: no clipping ("none") */
-    struct ramp entropy;  /* weight of the policy's entropy */
-    double initial_alpha; /* sac, which learns that weight: its first value */
+    int64_t target_every;    /* updates between copies; 0: polyak after each */
+    int64_t n_step;          /* rewards that a target counts; 0: one (policies: gae) */
+    double clip_ratio;       /* 0: no clipping ("none") */
+    struct schedule entropy; /* weight of the policy's entropy */
+    double initial_alpha;    /* sac, which learns that weight: its first value */
     double target_entropy_share, target_entropy_each; /* sac adapts alpha to reach it */
     int64_t epochs;                                   /* passes over a window of rows */
     int64_t minibatches;                              /* of a pass */

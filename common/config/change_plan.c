@@ -60,14 +60,14 @@ static void add_schedule(struct change_plan *p, uint64_t at,
                                    .part = CHANGE_BEGINS,
                                    .set = config_setting_copy(set)};
 
-        next = ramp_next_stair(set->field, &set->schedule, at);
+        next = schedule_next_stair(set->field, &set->schedule, at);
         if (next >= end)
             next = 0;
         if (next == 0)
             c.part = CHANGE_ENDS;
         else if (!is_first)
             c.part = CHANGE_MIDWAY;
-        ramp_stair(set->field, &set->schedule, at, &c.set.value);
+        schedule_stair(set->field, &set->schedule, at, &c.set.value);
         insert(p, &c);
     }
 }

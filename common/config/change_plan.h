@@ -8,7 +8,7 @@
  * Waits    a value that takes a new process (CHANGE_RESPAWN) waits for the respawn of its agent:
  *          one change for each agent, and one for the value of `defaults` from which the agents
  *          have it. These stand behind all steps, and belong to no request.
- * Schedule a setting with a schedule (ramp.h) is one request and becomes a
+ * Schedule a setting with a schedule (schedule.h) is one request and becomes a
  *          planned change for each step at which its value moves. A change of the same
  *          key at a later step ends the schedule there, even if it is accepted
  *          afterwards.

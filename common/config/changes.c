@@ -161,7 +161,7 @@ struct config_setting config_setting_copy(const struct config_setting *s)
 char *config_setting_text(const struct config_setting *s)
 {
     if (s->schedule.over > 0)
-        return ramp_text(s->field, &s->schedule);
+        return schedule_text(s->field, &s->schedule);
     if (s->field->flags & FIELD_SKIP_ZERO && s->field->type != FIELD_ENUM &&
         s->value.whole == 0)
         return xstrdup("");
@@ -182,13 +182,13 @@ char *config_settings_text(const struct config_settings *s)
     return xstream_end(&text);
 }
 
-/* Whether the text, YAML, is meant as a schedule of stairs (ramp.h). */
+/* Whether the text, YAML, is meant as a schedule of stairs (schedule.h). */
 static int is_schedule(const struct field *f, const char *text)
 {
     struct arena arena = ARENA_ZERO;
     struct yaml_node *n;
     const int is =
-        yaml_value_parse(&n, &arena, text, "", NULL) == 0 && ramp_is_meant(f, n);
+        yaml_value_parse(&n, &arena, text, "", NULL) == 0 && schedule_is_meant(f, n);
 
     arena_done(&arena);
     return is;
@@ -202,9 +202,9 @@ static int read_schedule(struct config_setting *s, const char *text, const char 
     int rc = yaml_value_parse(&n, &arena, text, place, err);
 
     if (rc == 0)
-        rc = ramp_read(s->field, n, "", &s->schedule, err);
+        rc = schedule_read(s->field, n, "", &s->schedule, err);
     if (rc == 0)
-        ramp_stair(s->field, &s->schedule, 0, &s->value);
+        schedule_stair(s->field, &s->schedule, 0, &s->value);
     arena_done(&arena);
     return rc;
 }
@@ -322,7 +322,7 @@ static int take_schedule(const struct run_config *c, const char **set,
     if (rc < 0)
         return rc;
     config_settings_replace(given, &one);
-    ramp_stair(field, &one.schedule, (uint64_t)one.schedule.over, &one.value);
+    schedule_stair(field, &one.schedule, (uint64_t)one.schedule.over, &one.value);
     text = schema_text_of(field, &one.value);
     *set = arena_printf(arena, "%s=%s", one.path, text);
     free(text);

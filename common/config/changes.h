@@ -60,14 +60,14 @@ struct config_setting {
     char *path;                /* owned */
     const struct field *field; /* its row in the tables; not CHANGE_RESTART */
     union {
-        int64_t whole;    /* FIELD_I64, FIELD_U64, FIELD_BYTES */
-        double real;      /* FIELD_F64, FIELD_F64_OR_NONE, FIELD_SECONDS */
-        int choice;       /* FIELD_BOOL, FIELD_ENUM */
-        struct ramp ramp; /* FIELD_SCHEDULE */
-    } value;              /* 0 also if the value was removed */
-    /* over > 0: the setting follows this schedule (ramp.h), and `value` is one of
+        int64_t whole;            /* FIELD_I64, FIELD_U64, FIELD_BYTES */
+        double real;              /* FIELD_F64, FIELD_F64_OR_NONE, FIELD_SECONDS */
+        int choice;               /* FIELD_BOOL, FIELD_ENUM */
+        struct schedule schedule; /* FIELD_SCHEDULE */
+    } value;                      /* 0 also if the value was removed */
+    /* over > 0: the setting follows this schedule (schedule.h), and `value` is one of
      * its values. */
-    struct ramp schedule;
+    struct schedule schedule;
 };
 
 struct config_settings { /* all-zero: none */

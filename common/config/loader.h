@@ -14,7 +14,7 @@ struct config_step {
     uint64_t at;
     const char *path;
     const char *value;         /* YAML; NULL: it follows this schedule from then on */
-    struct ramp schedule;      /* of stairs (ramp.h) */
+    struct schedule schedule;  /* of stairs (schedule.h) */
     const struct field *field; /* of the schedule */
     const struct yaml_node *node;
 };

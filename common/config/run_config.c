@@ -477,7 +477,7 @@ static int find_schedule(const struct schema *s, const char *path, const void *r
         schema_join_path(child, path, f->key);
         if (below != NULL && find_schedule(below, child, root, value, ret))
             return 1;
-        if (f->type == FIELD_SCHEDULE && ((const struct ramp *)value)->over > 0) {
+        if (f->type == FIELD_SCHEDULE && ((const struct schedule *)value)->over > 0) {
             memcpy(ret, child, PATH_MAX_BYTES);
             return 1;
         }

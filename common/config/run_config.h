@@ -12,7 +12,7 @@
 #define COMMON_CONFIG_RUN_CONFIG_H
 
 #include "common/config/limits.h"
-#include "common/config/ramp.h"
+#include "common/config/schedule.h"
 #include "common/err/err.h"
 #include "common/mem/arena.h"
 #include "common/numerics/numerics.h"
@@ -78,8 +78,8 @@ struct entity_layers {
 
 struct optimizer_config {
     enum optimizer_type type;
-    struct ramp learning_rate;    /* accept_reject: deviation of the noise */
-    double beta1, beta2, epsilon; /* epsilon: adam 1e-8, rmsprop 1e-10 */
+    struct schedule learning_rate; /* accept_reject: deviation of the noise */
+    double beta1, beta2, epsilon;  /* epsilon: adam 1e-8, rmsprop 1e-10 */
     double momentum, decay;
     int64_t tries; /* accept_reject: changes tried per update */
 };
@@ -290,7 +290,7 @@ struct run_config {
     struct agent_config *agents; /* in the environment's order */
     size_t n_agents;
     /* The file's values for later steps, {at: {0: 0.9, 100000: 0.99}}, and schedules of
-     * numbers that their readers take for constants (ramp.h). Owned; NULL: there are none, as
+     * numbers that their readers take for constants (schedule.h). Owned; NULL: there are none, as
      * in copies. */
     struct change_plan *plan;
 
@@ -361,8 +361,8 @@ struct config_options {
     void *dropped_ctx;
     /* 1, for the file of a new run: the files that it extends are read, and values for
      * later steps accepted. 0, as for a run directory, which another user may have
-     * written: `extends`, {at: ...} and schedules of numbers that are no ramps are
-     * refused, and a size without its unit, which older builds wrote, is one of bytes. */
+     * written: `extends`, {at: ...} and schedules of numbers that their readers
+     * take for constants are refused, and a size without its unit, which older builds wrote, is one of bytes. */
     int extends;
 };
 

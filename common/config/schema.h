@@ -22,19 +22,19 @@ enum field_type {
     FIELD_U64,
     FIELD_F64,
     FIELD_F64_OR_NONE, /* none: 0 */
-    FIELD_SCHEDULE, /* struct ramp: 0.1, or 1 to 0.05 over 50000; written without comma */
+    FIELD_SCHEDULE, /* struct schedule: 0.1, or 1 to 0.05 over 50000; written without comma */
     FIELD_BOOL,     /* int */
     FIELD_NAME,     /* const char *: [A-Za-z0-9_.-], not beginning with . or - */
     FIELD_TEXT,     /* const char *: 1 to 4095 bytes; NULL: not given */
-    FIELD_NAMES,    /* const char *: a name, or a list of names as "a b c", at most 4095
+    FIELD_NAMES,   /* const char *: a name, or a list of names as "a b c", at most 4095
                        bytes in all; NULL: not given */
-    FIELD_ENUM,     /* an enum, or int */
-    FIELD_BYTES,    /* int64_t: 512M, 1000B, none: 0 */
-    FIELD_SECONDS,  /* double: 100ms, 30s, 5m, 1h */
-    FIELD_MODE,     /* int64_t: permissions in octal, 0700 at least: 0750 */
-    FIELD_SIZES,    /* struct layer_sizes */
-    FIELD_CONVS,    /* struct conv_layers: [[filters, kernel, stride], ...] */
-    FIELD_MAP,      /* `schema`, at this offset */
+    FIELD_ENUM,    /* an enum, or int */
+    FIELD_BYTES,   /* int64_t: 512M, 1000B, none: 0 */
+    FIELD_SECONDS, /* double: 100ms, 30s, 5m, 1h */
+    FIELD_MODE,    /* int64_t: permissions in octal, 0700 at least: 0750 */
+    FIELD_SIZES,   /* struct layer_sizes */
+    FIELD_CONVS,   /* struct conv_layers: [[filters, kernel, stride], ...] */
+    FIELD_MAP,     /* `schema`, at this offset */
     FIELD_OPTIONAL_MAP, /* the same; the int at has_offset says whether it was given */
     FIELD_TREE,         /* const struct yaml_node *: a map of any form; NULL if not given,
                            but never an empty map if there is a default */
@@ -47,7 +47,7 @@ enum field_storage {
     STORED_CHOICE,   /* int */
     STORED_WHOLE,    /* int64_t, or uint64_t */
     STORED_REAL,     /* double */
-    STORED_SCHEDULE, /* struct ramp; the kinds up to here have no pointers */
+    STORED_SCHEDULE, /* struct schedule; the kinds up to here have no pointers */
     STORED_TEXT,     /* const char * */
     STORED_TREE,     /* const struct yaml_node * */
     STORED_SIZES,
@@ -232,7 +232,7 @@ void schema_reset(const struct schema *s, const char *path, void *base, void *fr
 /* ---- single values: of fields that are no maps ---- */
 
 enum field_storage schema_storage(const struct field *f);
-/* Bytes of a value; of a number at most those of a struct ramp. */
+/* Bytes of a value; of a number at most those of a struct schedule. */
 size_t schema_value_size(enum field_type type);
 static inline int schema_is_text(const struct field *f)
 {

@@ -164,7 +164,7 @@ static int fits_f32(const struct field *f, double v)
 }
 
 /* Whether the values are within the range and finite in 32 bits. */
-static int ramp_fits(const struct field *f, const struct ramp *v)
+static int schedule_fits(const struct field *f, const struct schedule *v)
 {
     const int ends_at_min = (f->flags & FIELD_ENDS_AT_MIN) != 0 && v->to == f->min;
 
@@ -173,16 +173,16 @@ static int ramp_fits(const struct field *f, const struct ramp *v)
     if (v->over == 0)
         return v->to == v->from;
     return (fits_f32(f, v->to) || ends_at_min) && v->over >= 1 &&
-           v->over <= RAMP_MAX_STEPS;
+           v->over <= SCHEDULE_MAX_STEPS;
 }
 
 static int read_schedule(const struct reading *r)
 {
     static const struct field any = {
         .type = FIELD_F64, .min = -HUGE_VAL, .max = HUGE_VAL};
-    struct ramp v;
+    struct schedule v;
 
-    if (!ramp_is_form(r->node)) {
+    if (!schedule_is_form(r->node)) {
         double number;
         struct reading plain = *r;
         int rc;
@@ -190,9 +190,9 @@ static int read_schedule(const struct reading *r)
         plain.dst = &number;
         if ((rc = read_f64(&plain)) < 0)
             return rc;
-        v = ramp_constant(number);
-    } else if (ramp_read(&any, r->node, r->path, &v, NULL) < 0 ||
-               !ramp_fits(r->field, &v)) {
+        v = schedule_constant(number);
+    } else if (schedule_read(&any, r->node, r->path, &v, NULL) < 0 ||
+               !schedule_fits(r->field, &v)) {
         return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
                              "over 50000");
     }
@@ -564,15 +564,10 @@ static void write_seconds(const struct field *f, const void *p, FILE *out)
 
 static void write_schedule(const struct field *f, const void *p, FILE *out)
 {
-    struct ramp v;
+    struct schedule v;
 
     memcpy(&v, p, sizeof(v));
-    put_f64(v.from, out);
-    if (v.over > 0) {
-        (void)fputs(" to ", out);
-        put_f64(v.to, out);
-        (void)fprintf(out, " over %.0f", v.over);
-    }
+    schedule_write(f, &v, out);
 }
 
 static void write_bool(const struct field *f, const void *p, FILE *out)
@@ -675,7 +670,7 @@ size_t schema_value_size(enum field_type type)
         [STORED_CHOICE] = sizeof(int),
         [STORED_WHOLE] = sizeof(int64_t),
         [STORED_REAL] = sizeof(double),
-        [STORED_SCHEDULE] = sizeof(struct ramp),
+        [STORED_SCHEDULE] = sizeof(struct schedule),
         [STORED_TEXT] = sizeof(const char *),
         [STORED_TREE] = sizeof(const struct yaml_node *),
         [STORED_SIZES] = sizeof(struct layer_sizes),

@@ -55,14 +55,14 @@ static int fail_many(const struct yaml_node *at, const char *path, struct err *e
 }
 
 /* Returns the value of a schedule at a step, as text. */
-static const char *value_at(const struct field *field, const struct ramp *r,
+static const char *value_at(const struct field *field, const struct schedule *r,
                             uint64_t step, struct arena *arena)
 {
-    struct ramp value = {0};
+    struct schedule value = {0};
     const char *copy;
     char *text;
 
-    ramp_stair(field, r, step, &value);
+    schedule_stair(field, r, step, &value);
     text = schema_text_of(field, &value);
     copy = arena_strdup(arena, text);
     free(text);
@@ -76,15 +76,15 @@ static int take_value(struct taken *x, const struct stepped *key,
                       struct yaml_node *first)
 {
     struct config_step step = {at, key->path, .field = key->field, .node = value};
-    struct ramp *r = &step.schedule;
+    struct schedule *r = &step.schedule;
     int rc;
 
-    if (!ramp_is_meant(key->field, value)) {
+    if (!schedule_is_meant(key->field, value)) {
         step.value = at > 0 ? yaml_tree_text(value, x->tree) : NULL;
         if (at == 0)
             *first = *value;
     } else {
-        rc = ramp_read(key->field, value, key->path, r, x->err);
+        rc = schedule_read(key->field, value, key->path, r, x->err);
         if (rc < 0)
             return rc;
         if (at == 0) {
@@ -92,7 +92,7 @@ static int take_value(struct taken *x, const struct stepped *key,
                                         .place = value->place,
                                         .line = value->line,
                                         .text = value_at(key->field, r, 0, x->tree)};
-            step.at = ramp_next_stair(key->field, r, 0);
+            step.at = schedule_next_stair(key->field, r, 0);
         }
     }
     if (step.at > 0 && step.at < end)
@@ -168,7 +168,7 @@ static int visit(struct taken *x, struct yaml_node *map, const char *path,
 
         /* the parameters of an environment may have any form */
         if (strcmp(child, "env") != 0)
-            rc = steps_of(n) != NULL || ramp_is_meant(key.field, n)
+            rc = steps_of(n) != NULL || schedule_is_meant(key.field, n)
                      ? take_steps(x, n, &key)
                      : visit(x, n, child, keys_below(s, path, n->key));
     }
@@ -428,7 +428,7 @@ static int make_step(const struct planning *p, struct run_config *next)
 }
 
 /* The rest of the key's schedule; NULL: none is planned. */
-static const struct ramp *rest_of(const struct planning *p, const char *path)
+static const struct schedule *rest_of(const struct planning *p, const char *path)
 {
     for (size_t i = p->next_planned; i < p->plan->n; i++)
         if (p->plan->list[i].set.schedule.over > 0 &&
@@ -470,7 +470,7 @@ static void add_others(struct planning *p, const struct run_config *next)
     run_config_differences(&changes, &p->now, next, CHANGE_KINDS_LIVE);
     for (size_t i = 0; i < changes.n; i++) {
         struct config_setting *set = &changes.list[i];
-        const struct ramp *rest = rest_of(p, set->path);
+        const struct schedule *rest = rest_of(p, set->path);
         size_t k = 0;
 
         while (k < p->n_due &&

@@ -335,7 +335,7 @@ static int flags_fit(const struct field *f)
 /* Checks that the default is one line of YAML that the field accepts. */
 static void check_default(struct reading *r, const struct field *f)
 {
-    char value[sizeof(struct ramp)];
+    char value[sizeof(struct schedule)];
     struct err why = {0};
 
     if (f->default_text == NULL && f->type == FIELD_ENUM)

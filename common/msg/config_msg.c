@@ -32,7 +32,7 @@ static void put_convs(struct msg_out *o, const struct conv_layers *s)
 }
 
 /* Packs a schedule, or a number if its value is constant. */
-static void put_ramp(struct msg_out *o, const struct ramp *v)
+static void put_schedule(struct msg_out *o, const struct schedule *v)
 {
     if (v->over <= 0) {
         msg_f64(o, v->from);
@@ -48,7 +48,7 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
                       const void *p)
 {
     const char *text;
-    struct ramp ramp;
+    struct schedule schedule;
 
     switch (schema_storage(f)) {
     case STORED_WHOLE:
@@ -58,8 +58,8 @@ static void put_value(struct msg_out *o, const struct field *f, const void *root
         msg_f64(o, schema_number(f, p));
         break;
     case STORED_SCHEDULE:
-        memcpy(&ramp, p, sizeof(ramp));
-        put_ramp(o, &ramp);
+        memcpy(&schedule, p, sizeof(schedule));
+        put_schedule(o, &schedule);
         break;
     case STORED_CHOICE:
         if (f->type == FIELD_BOOL)

@@ -214,7 +214,7 @@ enum act_mode { ACT_EXPLORE = 0, ACT_SAMPLE = 1, ACT_GREEDY = 2 };
  * is a string, "NODE VARIABLE INSTEAD": a float32 Const node, the local variable with the
  * setting's value, and (in printf's %a) the number that the constant holds if that value
  * is 0. A setting that can be a schedule has two more words, " TO OVER": the variables
- * with the schedule's other two numbers (common/config/ramp.h); the constant then holds
+ * with the schedule's other two numbers (common/config/schedule.h); the constant then holds
  * the schedule's value at the step of the checkpoint. */
 #define SETTING_CONSTANTS "hyperparameters/constants"
 

@@ -25,10 +25,10 @@ void rollout_fail(struct rollout *r, const struct err *err)
 
 void rollout_progress(const struct rollout *r, struct rollout_progress *ret)
 {
-    struct schedule_due left;
+    struct due left;
 
     *ret = (struct rollout_progress){
-        .is_midway = rollout_fsm_left(&r->fsm, &left) && schedule_is_anything_due(&left),
+        .is_midway = rollout_fsm_left(&r->fsm, &left) && due_is_any(&left),
         .round = r->round,
         .env_steps = r->env_steps,
         .episodes = r->episodes,
@@ -121,8 +121,8 @@ static int is_until(const struct rollout *r)
 
 static void note_due(struct rollout *r)
 {
-    struct schedule_now now = {.before = r->env_steps};
-    struct schedule_due due;
+    struct due_at now = {.before = r->env_steps};
+    struct due due;
     uint64_t ended_ns = rollout_now_ns(r);
 
     metrics_add_round(r->args.metrics, ended_ns - r->round_began_ns);
@@ -586,7 +586,7 @@ static int make_parts(struct rollout *r, struct err *err)
 
     r->acting = acting_new(&acting);
     r->exchange = exchange_new(&r->plan, r->names, r->spec, &r->sharing);
-    schedule_init(&r->schedule, r->args.config);
+    intervals_init(&r->intervals, r->args.config);
     rollout_fsm_init(&r->fsm, r->plan.stage, r->plan.n);
     return rollout_make_learners(r, err);
 }

@@ -3,7 +3,7 @@
  *
  * Round    every agent acts for all E copies, every copy makes one step, and E rows are
  *          appended to the log; then come the updates that are due, and at most one
- *          evaluation, one row of metrics and one checkpoint (schedule.h). All requests
+ *          evaluation, one row of metrics and one checkpoint (due.h). All requests
  *          of a step are sent at once; the next step begins when all are answered.
  * Update   runs the stages that the groups of learners declared (learning_groups.h,
  *          update_plan.h). Each group has its own rows, warm-up, interval and count of
@@ -172,7 +172,7 @@ uint64_t rollout_next_change_step(const struct rollout *r);
 void rollout_plan_change(struct rollout *r, uint64_t step);
 /* Whether the run has reached its length, and only the work of its last boundary is left. */
 int rollout_is_at_end(const struct rollout *r);
-/* Call it in on_change, and return its result from there. The schedule follows `to` from
+/* Call it in on_change, and return its result from there. The intervals follow `to` from
  * here on, and each agent is sent the settings in which `to` differs from `from`, as a
  * writing request. Settings for which an agent's algorithm has no variable have no effect
  * on it and are not sent. `to` is borrowed until the next change. */

@@ -29,13 +29,13 @@ uint64_t rollout_next_change_step(const struct rollout *r)
     return r->env_steps + (round_has_begun(r) ? r->copies : 0);
 }
 
-struct schedule_due rollout_due(struct rollout *r, const struct schedule_now *now)
+struct due rollout_due(struct rollout *r, const struct due_at *now)
 {
     const struct rollout_callbacks *cb = &r->args.callbacks;
 
     if (cb->length != NULL)
-        r->schedule.length = cb->length(cb->ctx, now->steps);
-    return schedule_due(&r->schedule, now);
+        r->intervals.length = cb->length(cb->ctx, now->steps);
+    return due_find(&r->intervals, now);
 }
 
 int rollout_is_at_end(const struct rollout *r)
@@ -158,7 +158,7 @@ static void rollout_change_add(struct settings *s, const struct config_change *c
 /* An imported graph may have its teacher's settings, which nobody reads. */
 static void collect(struct settings *s, const struct config_change *c)
 {
-    struct ramp v;
+    struct schedule v;
 
     if (c->kind != CHANGE_SETTING || c->agent == s->r->n_agents ||
         algorithm_brings_graph(&s->r->config->agents[c->agent]))
@@ -227,7 +227,7 @@ int rollout_change(struct rollout *r, const struct run_config *from,
 
     CHECK(r->fsm.state == ROLLOUT_CHANGE && r->outstanding == 0);
     r->config = to;
-    schedule_init(&r->schedule, to);
+    intervals_init(&r->intervals, to);
     if ((rc = rollout_make_sources(r, err)) < 0 ||
         (rc = rollout_make_evaluation(r, err)) < 0)
         return rc;

@@ -33,13 +33,13 @@ void rollout_fsm_init(struct rollout_fsm *f, const struct stage_decl *stages,
         .state = ROLLOUT_IDLE, .stages = stages, .n_stages = n_stages};
 }
 
-void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due)
+void rollout_fsm_set_due(struct rollout_fsm *f, const struct due *due)
 {
     CHECK(f->state == ROLLOUT_STEP);
     f->due = *due;
 }
 
-void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct schedule_due *left)
+void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct due *left)
 {
     CHECK(f->state == ROLLOUT_IDLE);
     f->due = *left;
@@ -63,11 +63,11 @@ void rollout_fsm_take_back(struct rollout_fsm *f)
     *(f->state == ROLLOUT_FAILED ? &f->failed_in : &f->state) = ROLLOUT_ACT;
 }
 
-int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret)
+int rollout_fsm_left(const struct rollout_fsm *f, struct due *ret)
 {
     const enum rollout_state in = f->state == ROLLOUT_FAILED ? f->failed_in : f->state;
 
-    *ret = (struct schedule_due){0};
+    *ret = (struct due){0};
     switch (in) {
     case ROLLOUT_ACT:
     case ROLLOUT_PAUSED:
@@ -139,7 +139,7 @@ static enum rollout_effect leave_evaluation(struct rollout_fsm *f)
     f->owed = f->due;
     f->owed.evaluate = 1;
     f->owed.end = f->stop = 0;
-    f->due = (struct schedule_due){.checkpoint = 1, .end = 1};
+    f->due = (struct due){.checkpoint = 1, .end = 1};
     f->stopped = 1;
     return next_due(f);
 }
@@ -178,7 +178,7 @@ static enum rollout_effect next_due(struct rollout_fsm *f)
 static enum rollout_effect start(struct rollout_fsm *f)
 {
     if (!f->midway)
-        f->due = (struct schedule_due){.checkpoint = 1, .stop = f->due.stop};
+        f->due = (struct due){.checkpoint = 1, .stop = f->due.stop};
     return next_due(f);
 }
 

@@ -14,7 +14,7 @@
 #define SUPERVISOR_ROLLOUT_ROLLOUT_FSM_H
 
 #include "supervisor/rollout/description.h"
-#include "supervisor/rollout/schedule.h"
+#include "supervisor/rollout/due.h"
 
 enum rollout_state {
     ROLLOUT_IDLE,
@@ -48,10 +48,10 @@ struct rollout_fsm {
     enum rollout_state state;
     const struct stage_decl *stages; /* [n_stages], borrowed */
     int n_stages;
-    struct schedule_due due;  /* work left at this boundary */
-    struct schedule_due owed; /* after a cancelled evaluation: work for a resume */
-    int stage;                /* in UPDATE: the current stage ... */
-    uint64_t repeat;          /* ... and its repetition, from 0 */
+    struct due due;  /* work left at this boundary */
+    struct due owed; /* after a cancelled evaluation: work for a resume */
+    int stage;       /* in UPDATE: the current stage ... */
+    uint64_t repeat; /* ... and its repetition, from 0 */
     int stop, pause, checkpoint, change; /* requests not yet carried out */
     int logged, saved;                   /* a row, a checkpoint at this boundary */
     int stopped;                         /* DONE on request, before the end */
@@ -69,9 +69,9 @@ void rollout_fsm_init(struct rollout_fsm *f, const struct stage_decl *stages,
                       int n_stages);
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
 /* Sets what is due at this boundary. Call it in STEP, before FINISHED. */
-void rollout_fsm_set_due(struct rollout_fsm *f, const struct schedule_due *due);
+void rollout_fsm_set_due(struct rollout_fsm *f, const struct due *due);
 /* Resumes in the middle of a boundary with this work left. Call it before START. */
-void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct schedule_due *left);
+void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct due *left);
 /* Stops at this boundary, after what is left there. Call it before START. */
 void rollout_fsm_plan_stop(struct rollout_fsm *f);
 /* Whether it is in STEP, or failed there. */
@@ -80,7 +80,7 @@ int rollout_fsm_is_stepping(const struct rollout_fsm *f);
 void rollout_fsm_take_back(struct rollout_fsm *f);
 /* The work left at this boundary (without `end`), as of the beginning of the current
  * state or update. Returns 0 if a run cannot resume from this state. */
-int rollout_fsm_left(const struct rollout_fsm *f, struct schedule_due *ret);
+int rollout_fsm_left(const struct rollout_fsm *f, struct due *ret);
 /* After FINISHED in UPDATE: whether that was the last stage of the update. */
 int rollout_fsm_update_over(const struct rollout_fsm *f);
 const char *rollout_state_name(enum rollout_state s);

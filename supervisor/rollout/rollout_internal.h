@@ -6,13 +6,13 @@
 #include "common/wire/cursor.h"
 #include "supervisor/rollout/acting.h"
 #include "supervisor/rollout/description.h"
+#include "supervisor/rollout/due.h"
 #include "supervisor/rollout/exchange.h"
 #include "supervisor/rollout/learning_groups.h"
 #include "supervisor/rollout/rollout.h"
 #include "supervisor/rollout/rollout_fsm.h"
 #include "supervisor/rollout/row_source.h"
 #include "supervisor/rollout/row_writer.h"
-#include "supervisor/rollout/schedule.h"
 #include "supervisor/rollout/sharing.h"
 #include "supervisor/rollout/update_plan.h"
 
@@ -58,7 +58,7 @@ struct rollout {
     struct update_plan plan;   /* of an update */
     struct learners *learners; /* [groups.n] */
 
-    struct schedule schedule;
+    struct intervals intervals;
     struct rollout_fsm fsm;
     int over; /* the last callback has been called */
 
@@ -110,7 +110,7 @@ void rollout_keep(struct rollout *r);
 /* Creates r->evaluation if the configuration asks for evaluations. */
 int rollout_make_evaluation(struct rollout *r, struct err *err);
 /* What is due at a boundary, with the length of the run that is in force there. */
-struct schedule_due rollout_due(struct rollout *r, const struct schedule_now *now);
+struct due rollout_due(struct rollout *r, const struct due_at *now);
 /* After a step: makes the change planned for this boundary, if any, due. */
 void rollout_note_change(struct rollout *r);
 int rollout_enter_change(struct rollout *r, struct err *err);
@@ -122,7 +122,7 @@ void rollout_free_learners(struct rollout *r);
 /* Makes each group's source of rows and its interval from the current configuration. */
 int rollout_make_sources(struct rollout *r, struct err *err);
 /* Finds how many updates of each group are due; returns the largest number. */
-uint64_t rollout_find_due(struct rollout *r, const struct schedule_now *now);
+uint64_t rollout_find_due(struct rollout *r, const struct due_at *now);
 /* At the beginning of an update: finds the groups that take part and draws their rows. */
 void rollout_draw(struct rollout *r);
 /* At the end of an update: sets the priorities that were answered, counts the update. */
@@ -133,10 +133,9 @@ void rollout_add_to_priorities(struct rollout *r);
 /* For a run that begins to draw by priority: all rows of the window get the same one. */
 void rollout_begin_priorities(struct rollout *r);
 /* left: the work left at the boundary. load: 0 if the bytes do not fit these groups. */
-void rollout_save_learners(const struct rollout *r, const struct schedule_due *left,
+void rollout_save_learners(const struct rollout *r, const struct due *left,
                            struct wbuf *b);
-int rollout_load_learners(struct rollout *r, const struct schedule_due *left,
-                          struct cursor *c);
+int rollout_load_learners(struct rollout *r, const struct due *left, struct cursor *c);
 
 /* ---- rollout_serve.c ---- */
 

@@ -157,7 +157,7 @@ void rollout_free_learners(struct rollout *r)
 
 /* ---- updates ---- */
 
-uint64_t rollout_find_due(struct rollout *r, const struct schedule_now *now)
+uint64_t rollout_find_due(struct rollout *r, const struct due_at *now)
 {
     uint64_t most = 0;
 
@@ -165,7 +165,7 @@ uint64_t rollout_find_due(struct rollout *r, const struct schedule_now *now)
         struct learners *l = &r->learners[g];
         const struct row_index index = index_of(r, l);
 
-        l->due = r->plan.of[g] != NULL ? schedule_updates(&l->interval, now) : 0;
+        l->due = r->plan.of[g] != NULL ? due_updates(&l->interval, now) : 0;
         if (l->due > 0 && !row_source_is_ready(&l->source, &index))
             l->due = 0;
         most = l->due > most ? l->due : most;
@@ -269,7 +269,7 @@ void rollout_begin_priorities(struct rollout *r)
 /* ---- run.state ---- */
 
 /* A single group's counters are not saved: they equal the driver's. */
-void rollout_save_learners(const struct rollout *r, const struct schedule_due *left,
+void rollout_save_learners(const struct rollout *r, const struct due *left,
                            struct wbuf *b)
 {
     for (size_t g = 0; r->groups.n > 1 && g < r->groups.n; g++) {
@@ -281,8 +281,7 @@ void rollout_save_learners(const struct rollout *r, const struct schedule_due *l
             priorities_save(r->learners[g].priorities, b);
 }
 
-int rollout_load_learners(struct rollout *r, const struct schedule_due *left,
-                          struct cursor *c)
+int rollout_load_learners(struct rollout *r, const struct due *left, struct cursor *c)
 {
     int has_priorities = 0;
 

@@ -36,10 +36,10 @@ struct serving {
     struct queue *queues; /* [A] */
     size_t outstanding;   /* busy agents */
     size_t n_waiting, waiting_bytes;
-    uint64_t boundary_steps;      /* of the last boundary */
-    uint64_t saved_steps;         /* of the last checkpoint; there is one at 0 */
-    struct schedule_due boundary; /* due at the next boundary, if wanted is 1 */
-    int wanted;                   /* a boundary is due: send no request before it */
+    uint64_t boundary_steps; /* of the last boundary */
+    uint64_t saved_steps;    /* of the last checkpoint; there is one at 0 */
+    struct due boundary;     /* due at the next boundary, if wanted is 1 */
+    int wanted;              /* a boundary is due: send no request before it */
     /* with an environment: */
     size_t left; /* requests to send before the round begins */
     /* Deferred because agents are busy in a pause; each once, in the order in which they
@@ -129,11 +129,11 @@ static int wants_boundary(struct rollout *r)
 {
     struct serving *s = r->serving;
     const struct rollout_fsm *f = &r->fsm;
-    const struct schedule_now now = {.before = s->boundary_steps,
-                                     .steps = r->env_steps,
-                                     .episodes = r->episodes,
-                                     .since_checkpoint_ns =
-                                         rollout_now_ns(r) - r->checkpoint_ns};
+    const struct due_at now = {.before = s->boundary_steps,
+                               .steps = r->env_steps,
+                               .episodes = r->episodes,
+                               .since_checkpoint_ns =
+                                   rollout_now_ns(r) - r->checkpoint_ns};
 
     s->boundary = rollout_due(r, &now);
     s->boundary.updates = 0;

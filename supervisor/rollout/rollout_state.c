@@ -24,7 +24,7 @@ void rollout_keep(struct rollout *r)
 
 enum rollout_hold rollout_hold(const struct rollout *r)
 {
-    struct schedule_due left;
+    struct due left;
 
     if (!rollout_fsm_left(&r->fsm, &left))
         return ROLLOUT_HOLDS_NOTHING;
@@ -40,7 +40,7 @@ void rollout_take_back(struct rollout *r)
     acting_undo(r->acting);
 }
 
-static void save_left(struct wbuf *b, const struct schedule_due *left)
+static void save_left(struct wbuf *b, const struct due *left)
 {
     wbuf_u64(b, left->updates);
     wbuf_u8(b, left->evaluate != 0);
@@ -64,7 +64,7 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
 {
     size_t env_bytes = vec_env_state_bytes(r->args.env), metrics_bytes;
     uint8_t *env = xmalloc(env_bytes), *metrics;
-    struct schedule_due left;
+    struct due left;
     struct wbuf b = {0};
 
     CHECK(rollout_fsm_left(&r->fsm, &left));
@@ -116,8 +116,7 @@ static int load_resume_points(struct agent_table *agents, struct cursor *c,
     return 1;
 }
 
-static int load_carry(struct rollout *r, const struct schedule_due *left,
-                      struct cursor *c)
+static int load_carry(struct rollout *r, const struct due *left, struct cursor *c)
 {
     for (size_t a = 0; a < r->n_agents; a++) {
         size_t want = r->copies * r->descriptions[a].carry * sizeof(float), len;
@@ -135,8 +134,8 @@ static int load_carry(struct rollout *r, const struct schedule_due *left,
 }
 
 /* Reads the first part of the section: version, counters, work left. */
-static int load_progress(struct rollout_progress *ret, struct schedule_due *left,
-                         struct cursor *c, struct err *err)
+static int load_progress(struct rollout_progress *ret, struct due *left, struct cursor *c,
+                         struct err *err)
 {
     if (cursor_u32(c) != STATE_VERSION)
         return err_set(err, ERR_FORMAT, "driver state has another version");
@@ -148,7 +147,7 @@ static int load_progress(struct rollout_progress *ret, struct schedule_due *left
     left->evaluate = cursor_u8(c) != 0;
     left->log = cursor_u8(c) != 0;
     left->checkpoint = cursor_u8(c) != 0;
-    ret->is_midway = schedule_is_anything_due(left);
+    ret->is_midway = due_is_any(left);
     return c->failed ? err_set(err, ERR_FORMAT, "driver state: wrong length") : 0;
 }
 
@@ -156,7 +155,7 @@ int rollout_state_progress(struct rollout_progress *ret, const uint8_t *data, si
                            struct err *err)
 {
     struct cursor c = cursor_of(data, len);
-    struct schedule_due left = {0};
+    struct due left = {0};
 
     *ret = (struct rollout_progress){.state = rollout_state_name(ROLLOUT_CHECKPOINT)};
     return load_progress(ret, &left, &c, err);
@@ -167,7 +166,7 @@ int rollout_state_positions(struct agent_table *agents, size_t learners,
 {
     struct cursor c = cursor_of(data, len);
     struct rollout_progress at;
-    struct schedule_due left;
+    struct due left;
     int rc = load_progress(&at, &left, &c, err);
     size_t block_bytes;
 
@@ -182,10 +181,10 @@ int rollout_state_positions(struct agent_table *agents, size_t learners,
 }
 
 /* Resumes in the middle of a boundary. `end` is not saved: it follows from the
- * schedule. */
-static void resume_midway(struct rollout *r, struct schedule_due *left)
+ * intervals. */
+static void resume_midway(struct rollout *r, struct due *left)
 {
-    const struct schedule_now now = {
+    const struct due_at now = {
         .before = r->env_steps, .steps = r->env_steps, .episodes = r->episodes};
 
     left->end = rollout_due(r, &now).end;
@@ -207,7 +206,7 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
 {
     struct cursor c = cursor_of(data, len);
     struct rollout_progress at = {0};
-    struct schedule_due left = {0};
+    struct due left = {0};
     const uint8_t *env, *metrics;
     size_t env_len, metrics_len;
     uint64_t head;

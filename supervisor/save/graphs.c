@@ -1,7 +1,7 @@
 #include "supervisor/save/graphs.h"
 
 #include "common/ckpt/protowire.h"
-#include "common/config/ramp.h"
+#include "common/config/schedule.h"
 #include "common/err/check.h"
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
@@ -299,15 +299,15 @@ static int value_at(const char *variable, const char *to, const char *over,
                     float *ret, struct err *err)
 {
     float v[3] = {0};
-    struct ramp ramp;
+    struct schedule schedule;
     int rc = value_of(variable, table, block, &v[0], err);
 
     if (rc == 0 && to != NULL)
         rc = value_of(to, table, block, &v[1], err);
     if (rc == 0 && over != NULL)
         rc = value_of(over, table, block, &v[2], err);
-    ramp = (struct ramp){(double)v[0], (double)v[1], (double)v[2]};
-    *ret = (float)ramp_value(&ramp, step);
+    schedule = (struct schedule){(double)v[0], (double)v[1], (double)v[2]};
+    *ret = (float)schedule_at(&schedule, step);
     return rc;
 }
 

@@ -1208,9 +1208,9 @@ static void assert_steps(const struct run_config *c, const char *key, size_t fir
     free(text);
 }
 
-/* A number that cannot follow a ramp changes in a hundred steps, or in fewer if there are
+/* A number that its readers take for a constant changes in a hundred steps, or in fewer if there are
  * fewer whole numbers or environment steps. */
-START_TEST(numbers_that_are_no_ramps_move_in_steps)
+START_TEST(constants_move_in_steps)
 {
     static const char text[] =
         "env: {id: simple_spread}\n"
@@ -1314,7 +1314,7 @@ START_TEST(keys_are_dropped_with_their_steps)
 }
 END_TEST
 
-/* A live run takes schedules; a team's is given to each of its agents. A ramp counts as a
+/* A live run takes schedules; a team's is given to each of its agents. One that agents follow counts as a
  * value. */
 START_TEST(schedules_are_given_to_live_runs)
 {
@@ -1695,7 +1695,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, an_agents_own_value_stays_when_the_default_moves, 0, 2);
     tcase_add_test(tc, schedules_end_where_the_file_says);
     tcase_add_test(tc, the_values_of_a_step_take_effect_together);
-    tcase_add_test(tc, numbers_that_are_no_ramps_move_in_steps);
+    tcase_add_test(tc, constants_move_in_steps);
     tcase_add_test(tc, schedules_are_given_to_live_runs);
     tcase_add_test(tc, a_members_own_value_overrides_its_teams_at_steps);
     tcase_add_loop_test(tc, keys_are_dropped_with_their_steps, 0, 3);

@@ -46,8 +46,8 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
     struct batch b = batch_to_act(&a->kit, s, args, err);
     float *draw = batch_room(&b, a->draw);
     const float *q;
-    struct ramp epsilon;
-    const int rc = live_ramp(a->epsilon, s, &epsilon, err);
+    struct schedule epsilon;
+    const int rc = live_schedule_read(a->epsilon, s, &epsilon, err);
 
     if (rc < 0)
         return rc;
@@ -65,7 +65,7 @@ static int act(struct algo *a, struct session *s, const struct act_args *args,
                              a->kit.self, q + e * c,
                              args->allowed != NULL ? args->allowed + e * u : NULL,
                              a->n_choices, greedy ? NULL : &draw[e],
-                             (float)ramp_value(&epsilon, act_step(args, e)), a->allowed),
+                             (float)schedule_at(&epsilon, act_step(args, e)), a->allowed),
                          ret->actions + e * u);
     return b.rc;
 }

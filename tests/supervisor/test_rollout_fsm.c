@@ -59,7 +59,7 @@ static const enum rollout_state after[ROLLOUT_STATE_COUNT][ROLLOUT_EVENT_COUNT] 
 START_TEST(a_step_is_taken_back_to_the_beginning_of_its_round)
 {
     struct rollout_fsm f;
-    struct schedule_due left;
+    struct due left;
 
     rollout_fsm_init(&f, NULL, 0);
     ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_START), ROLLOUT_ENTERED);
@@ -74,7 +74,7 @@ START_TEST(a_step_is_taken_back_to_the_beginning_of_its_round)
     rollout_fsm_take_back(&f);
     ck_assert(!rollout_fsm_is_stepping(&f));
     ck_assert_int_eq(rollout_fsm_left(&f, &left), 1);
-    ck_assert(!schedule_is_anything_due(&left));
+    ck_assert(!due_is_any(&left));
 }
 END_TEST
 
@@ -109,7 +109,7 @@ static void note_state(char *text, size_t size, const struct rollout_fsm *f)
 }
 
 /* Plays until ACT, PAUSED or DONE; returns the states on the way as text. */
-static const char *boundary(struct rollout_fsm *f, struct schedule_due due)
+static const char *boundary(struct rollout_fsm *f, struct due due)
 {
     static char text[1024];
 
@@ -128,15 +128,13 @@ START_TEST(test_order_of_what_is_due)
 {
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 2,
-                                                        .evaluate = 1,
-                                                        .log = 1,
-                                                        .checkpoint = 1}),
-                     "learn0 learn0 evaluate log checkpoint act ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "act ");
     ck_assert_str_eq(
-        boundary(
-            &f, (struct schedule_due){.updates = 1, .log = 1, .checkpoint = 1, .end = 1}),
+        boundary(&f,
+                 (struct due){.updates = 2, .evaluate = 1, .log = 1, .checkpoint = 1}),
+        "learn0 learn0 evaluate log checkpoint act ");
+    ck_assert_str_eq(
+        boundary(&f, (struct due){.updates = 1, .log = 1, .checkpoint = 1, .end = 1}),
         "learn0 log checkpoint done ");
     ck_assert_int_eq(f.stopped, 0);
 }
@@ -157,7 +155,7 @@ START_TEST(test_a_change_comes_before_the_round)
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_FINISHED);
     ck_assert_int_eq(f.state, ROLLOUT_ACT);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "checkpoint log done ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "checkpoint log done ");
 }
 END_TEST
 
@@ -179,7 +177,7 @@ START_TEST(test_stages_and_repeats)
 
     f.stages = repeating.stage;
     f.n_stages = repeating.n;
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 2}),
+    ck_assert_str_eq(boundary(&f, (struct due){.updates = 2}),
                      "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 "
                      "values0 mix0 learn0 mix1 learn1 mix2 learn2 sync0 act ");
 }
@@ -212,10 +210,9 @@ START_TEST(test_midway)
         {ROLLOUT_CHANGE, NULL},
         {ROLLOUT_PAUSED, ""},
     };
-    const struct schedule_due due = {
-        .updates = 2, .evaluate = 1, .log = 1, .checkpoint = 1};
+    const struct due due = {.updates = 2, .evaluate = 1, .log = 1, .checkpoint = 1};
     struct rollout_fsm f = in(ROLLOUT_STEP), next = in(ROLLOUT_IDLE);
-    struct schedule_due left;
+    struct due left;
     char text[256] = "";
 
     rollout_fsm_set_due(&f, &due);
@@ -229,7 +226,7 @@ START_TEST(test_midway)
     ck_assert_int_eq(rollout_fsm_left(&f, &left), cases[_i].rest != NULL);
     if (cases[_i].rest == NULL)
         return;
-    ck_assert_int_eq(schedule_is_anything_due(&left), cases[_i].rest[0] != '\0');
+    ck_assert_int_eq(due_is_any(&left), cases[_i].rest[0] != '\0');
     rollout_fsm_resume_midway(&next, &left);
     rollout_fsm_step(&next, ROLLOUT_START);
     while (next.state != ROLLOUT_ACT) {
@@ -246,7 +243,7 @@ START_TEST(test_stop_ends_in_order)
 
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1}),
+    ck_assert_str_eq(boundary(&f, (struct due){.updates = 1}),
                      "learn0 checkpoint log done ");
     ck_assert_int_eq(f.stopped, 1);
 }
@@ -258,8 +255,7 @@ START_TEST(test_a_planned_stop_comes_last)
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
     ck_assert_str_eq(
-        boundary(
-            &f, (struct schedule_due){.updates = 1, .evaluate = 1, .log = _i, .stop = 1}),
+        boundary(&f, (struct due){.updates = 1, .evaluate = 1, .log = _i, .stop = 1}),
         _i ? "learn0 evaluate log checkpoint done "
            : "learn0 evaluate checkpoint log done ");
     ck_assert_int_eq(f.stopped, 1);
@@ -270,10 +266,10 @@ END_TEST
  * end of a run. */
 START_TEST(test_stop_leaves_the_evaluation)
 {
-    const struct schedule_due due = {
+    const struct due due = {
         .updates = 1, .evaluate = 1, .log = 1, .checkpoint = 1, .end = _i & 1};
     struct rollout_fsm f = in(ROLLOUT_STEP), next = in(ROLLOUT_IDLE);
-    struct schedule_due left;
+    struct due left;
     char text[256] = "";
 
     rollout_fsm_set_due(&f, &due);
@@ -307,9 +303,8 @@ START_TEST(test_stop_at_the_end_is_no_stop)
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
     rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
-    ck_assert_str_eq(
-        boundary(&f, (struct schedule_due){.log = 1, .checkpoint = 1, .end = 1}),
-        "log checkpoint done ");
+    ck_assert_str_eq(boundary(&f, (struct due){.log = 1, .checkpoint = 1, .end = 1}),
+                     "log checkpoint done ");
     ck_assert_int_eq(f.stopped, 0);
 }
 END_TEST
@@ -319,7 +314,7 @@ END_TEST
 START_TEST(test_stop_during_checkpoint)
 {
     struct rollout_fsm f = in(ROLLOUT_STEP);
-    struct schedule_due due = {.log = 1, .checkpoint = 1};
+    struct due due = {.log = 1, .checkpoint = 1};
 
     rollout_fsm_set_due(&f, &due);
     rollout_fsm_step(&f, ROLLOUT_FINISHED);
@@ -337,7 +332,7 @@ START_TEST(test_pause_and_go_on)
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
     rollout_fsm_step(&f, ROLLOUT_PAUSE_REQUEST);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){.updates = 1}), "learn0 paused ");
+    ck_assert_str_eq(boundary(&f, (struct due){.updates = 1}), "learn0 paused ");
     rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST);
     ck_assert_int_eq(f.state, ROLLOUT_CHECKPOINT);
     rollout_fsm_step(&f, ROLLOUT_FINISHED);
@@ -345,7 +340,7 @@ START_TEST(test_pause_and_go_on)
     ck_assert_int_eq(rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST), ROLLOUT_NOTED);
     rollout_fsm_step(&f, ROLLOUT_CONTINUE_REQUEST);
     ck_assert_int_eq(f.state, ROLLOUT_ACT);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "act ");
 }
 END_TEST
 
@@ -355,7 +350,7 @@ START_TEST(test_pause_taken_back)
 
     rollout_fsm_step(&f, ROLLOUT_PAUSE_REQUEST);
     rollout_fsm_step(&f, ROLLOUT_CONTINUE_REQUEST);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "act ");
 }
 END_TEST
 
@@ -364,8 +359,8 @@ START_TEST(test_checkpoint_request)
     struct rollout_fsm f = in(ROLLOUT_ACT);
 
     rollout_fsm_step(&f, ROLLOUT_CHECKPOINT_REQUEST);
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "checkpoint act ");
-    ck_assert_str_eq(boundary(&f, (struct schedule_due){0}), "act ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "checkpoint act ");
+    ck_assert_str_eq(boundary(&f, (struct due){0}), "act ");
 }
 END_TEST
 

@@ -266,12 +266,12 @@ class Values:
     def _variables(self, key: str, path: str, block: Block) -> list[Variable]:
         value = self._fixed[key] if key in self._own else self._config.find(key)
         try:
-            ramp = Schedule.of(0.0 if value is None and key in self._own else value)
+            schedule = Schedule.of(0.0 if value is None and key in self._own else value)
         except (ValueError, TypeError):
             raise Error(f"{self._cls.__name__}.live: the agent's configuration has no number "
                         f"{key}", code="config", key=key) from None
         return [block.add(path + end.replace(".", "/"), np.float32(x), HYPERPARAMETERS)
-                for x, end in zip((ramp.start, ramp.to, ramp.over), ENDS)]
+                for x, end in zip((schedule.start, schedule.to, schedule.over), ENDS)]
 
     def own(self, s: Setting) -> Any:
         """What the attribute of a declared setting gives."""
@@ -293,15 +293,15 @@ class Values:
         """The number in force at that step. `key`: of a declared setting, or any number of the
         agent's section ("discount"). Error("not found")."""
         key = key.removeprefix("settings.")
-        ramp = self._schedule(key)
-        if ramp is None:
+        schedule = self._schedule(key)
+        if schedule is None:
             found = self._fixed[key] if key in self._own else self._config.find(key)
             try:
-                ramp = Schedule.of(found)
+                schedule = Schedule.of(found)
             except (ValueError, TypeError):
                 raise Error(f"ctx.value(\"{key}\"): the agent's configuration has no such number",
                             code="not found", key=key) from None
-        return ramp.at(step)
+        return schedule.at(step)
 
     def is_live(self, key: str) -> bool:
         return key in self._live

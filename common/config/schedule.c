@@ -1,4 +1,4 @@
-#include "common/config/ramp.h"
+#include "common/config/schedule.h"
 
 #include "common/config/schema_internal.h"
 #include "common/mem/xmalloc.h"
@@ -23,15 +23,15 @@ static int is_whole(const struct field *f)
 
 static const char to_word[] = " to ", over_word[] = " over ";
 
-int ramp_is_form(const struct yaml_node *n)
+int schedule_is_form(const struct yaml_node *n)
 {
     return n->kind == YAML_MAP ||
            (n->kind == YAML_SCALAR && strstr(n->text, to_word) != NULL);
 }
 
-int ramp_is_meant(const struct field *f, const struct yaml_node *n)
+int schedule_is_meant(const struct field *f, const struct yaml_node *n)
 {
-    if (f == NULL || !has_stairs(f) || !ramp_is_form(n))
+    if (f == NULL || !has_stairs(f) || !schedule_is_form(n))
         return 0;
     return n->kind == YAML_SCALAR || yaml_find(n, "from") != NULL ||
            yaml_find(n, "to") != NULL || yaml_find(n, "over") != NULL;
@@ -68,7 +68,7 @@ static int read_over(const struct yaml_node *n, const char *path, double *ret,
                      struct err *err)
 {
     static const struct field steps = {
-        .key = "over", .type = FIELD_I64, .min = 1, .max = RAMP_MAX_STEPS};
+        .key = "over", .type = FIELD_I64, .min = 1, .max = SCHEDULE_MAX_STEPS};
     char of[PATH_MAX_BYTES];
     int64_t whole;
     int rc;
@@ -91,7 +91,7 @@ static int fail_form(const struct yaml_node *n, const char *path, struct err *er
 
 static int read_parts(const struct field *f, const struct yaml_node *from,
                       const struct yaml_node *to, const struct yaml_node *over,
-                      const char *path, struct ramp *ret, struct err *err)
+                      const char *path, struct schedule *ret, struct err *err)
 {
     int rc = read_end(f, from, path, &ret->from, err);
 
@@ -101,7 +101,7 @@ static int read_parts(const struct field *f, const struct yaml_node *from,
 }
 
 static int read_words(const struct field *f, const struct yaml_node *n, const char *path,
-                      struct ramp *ret, struct err *err)
+                      struct schedule *ret, struct err *err)
 {
     struct yaml_node from = *n, to = *n, over = *n;
     char *text = xstrdup(n->text), *second, *third = NULL;
@@ -123,8 +123,8 @@ static int read_words(const struct field *f, const struct yaml_node *n, const ch
     return rc;
 }
 
-int ramp_read(const struct field *f, const struct yaml_node *n, const char *path,
-              struct ramp *ret, struct err *err)
+int schedule_read(const struct field *f, const struct yaml_node *n, const char *path,
+                  struct schedule *ret, struct err *err)
 {
     const struct yaml_node *from = yaml_find(n, "from"), *to = yaml_find(n, "to");
     const struct yaml_node *over = yaml_find(n, "over");
@@ -141,43 +141,55 @@ int ramp_read(const struct field *f, const struct yaml_node *n, const char *path
     return read_parts(f, from, to, over, path, ret, err);
 }
 
-char *ramp_text(const struct field *f, const struct ramp *r)
+static void write_end(const struct field *f, double v, FILE *out)
 {
-    char from[sizeof(int64_t)], to[sizeof(int64_t)];
-    char *first, *last, *text;
+    static const struct field real = {.type = FIELD_F64};
+    char value[sizeof(int64_t)];
 
-    store(f, r->from, from);
-    store(f, r->to, to);
-    first = schema_text_of(f, from);
-    last = schema_text_of(f, to);
-    text = xasprintf("%s%s%s%s%.0f", first, to_word, last, over_word, r->over);
-    free(first);
-    free(last);
-    return text;
+    store(f, v, value);
+    schema_write_value(f->type == FIELD_SCHEDULE ? &real : f, value, out);
+}
+
+void schedule_write(const struct field *f, const struct schedule *s, FILE *out)
+{
+    write_end(f, s->from, out);
+    if (s->over <= 0)
+        return;
+    (void)fputs(to_word, out);
+    write_end(f, s->to, out);
+    (void)fprintf(out, "%s%.0f", over_word, s->over);
+}
+
+char *schedule_text(const struct field *f, const struct schedule *s)
+{
+    struct xstream text;
+
+    schedule_write(f, s, xstream_begin(&text));
+    return xstream_end(&text);
 }
 
 /* ---- its values ---- */
 
-static uint64_t count_of(const struct ramp *r)
+static uint64_t count_of(const struct schedule *s)
 {
-    return r->over < RAMP_STAIRS ? (uint64_t)r->over : RAMP_STAIRS;
+    return s->over < SCHEDULE_STAIRS ? (uint64_t)s->over : SCHEDULE_STAIRS;
 }
 
 /* Returns the step at which stair k begins: stair 0 at step 0, and the last one at
  * `over`. */
-static uint64_t step_of(const struct ramp *r, uint64_t k)
+static uint64_t step_of(const struct schedule *s, uint64_t k)
 {
-    const uint64_t n = count_of(r);
+    const uint64_t n = count_of(s);
 
-    return (k * (uint64_t)r->over + n - 1) / n;
+    return (k * (uint64_t)s->over + n - 1) / n;
 }
 
 /* Returns the stair of a step. */
-static uint64_t stair_at(const struct ramp *r, uint64_t step)
+static uint64_t stair_at(const struct schedule *s, uint64_t step)
 {
-    uint64_t k = count_of(r);
+    uint64_t k = count_of(s);
 
-    while (k > 0 && step_of(r, k) > step)
+    while (k > 0 && step_of(s, k) > step)
         k--;
     return k;
 }
@@ -192,29 +204,31 @@ static double round_digits(double v)
     return strtod(text, NULL);
 }
 
-static double value_of(const struct field *f, const struct ramp *r, uint64_t k)
+static double value_of(const struct field *f, const struct schedule *s, uint64_t k)
 {
-    const double low = fmin(r->from, r->to), high = fmax(r->from, r->to);
+    const double low = fmin(s->from, s->to), high = fmax(s->from, s->to);
 
-    if (k == 0 || k == count_of(r))
-        return k == 0 ? r->from : r->to;
+    if (k == 0 || k == count_of(s))
+        return k == 0 ? s->from : s->to;
     if (is_whole(f))
-        return round(ramp_value(r, step_of(r, k)));
-    return fmin(fmax(round_digits(ramp_value(r, step_of(r, k))), low), high);
+        return round(schedule_at(s, step_of(s, k)));
+    return fmin(fmax(round_digits(schedule_at(s, step_of(s, k))), low), high);
 }
 
-void ramp_stair(const struct field *f, const struct ramp *r, uint64_t step, void *ret)
+void schedule_stair(const struct field *f, const struct schedule *s, uint64_t step,
+                    void *ret)
 {
-    store(f, value_of(f, r, stair_at(r, step)), ret);
+    store(f, value_of(f, s, stair_at(s, step)), ret);
 }
 
-uint64_t ramp_next_stair(const struct field *f, const struct ramp *r, uint64_t step)
+uint64_t schedule_next_stair(const struct field *f, const struct schedule *s,
+                             uint64_t step)
 {
-    uint64_t k = stair_at(r, step);
-    const double now = value_of(f, r, k);
+    uint64_t k = stair_at(s, step);
+    const double now = value_of(f, s, k);
 
-    for (k++; k <= count_of(r); k++)
-        if (value_of(f, r, k) != now)
-            return step_of(r, k);
+    for (k++; k <= count_of(s); k++)
+        if (value_of(f, s, k) != now)
+            return step_of(s, k);
     return 0;
 }

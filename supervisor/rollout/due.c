@@ -1,8 +1,8 @@
-#include "supervisor/rollout/schedule.h"
+#include "supervisor/rollout/due.h"
 
-void schedule_init(struct schedule *s, const struct run_config *c)
+void intervals_init(struct intervals *s, const struct run_config *c)
 {
-    *s = (struct schedule){
+    *s = (struct intervals){
         .evaluate_every = (uint64_t)c->evaluation.every_env_steps,
         .log_every = (uint64_t)c->log.every_env_steps,
         .checkpoint_every = (uint64_t)c->checkpoint.every_env_steps,
@@ -17,17 +17,16 @@ static uint64_t times_due(uint64_t interval, uint64_t before, uint64_t steps)
     return interval == 0 || steps <= before ? 0 : steps / interval - before / interval;
 }
 
-uint64_t schedule_updates(const struct update_interval *u, const struct schedule_now *now)
+uint64_t due_updates(const struct update_interval *u, const struct due_at *now)
 {
     const uint64_t first = u->warmup > 0 ? u->warmup - 1 : 0;
 
     return times_due(u->every, now->before > first ? now->before : first, now->steps);
 }
 
-struct schedule_due schedule_due(const struct schedule *s, const struct schedule_now *now)
+struct due due_find(const struct intervals *s, const struct due_at *now)
 {
-    struct schedule_due due = {
-        .end = run_length_is_reached(s->length, now->steps, now->episodes)};
+    struct due due = {.end = run_length_is_reached(s->length, now->steps, now->episodes)};
 
     due.evaluate = times_due(s->evaluate_every, now->before, now->steps) > 0 ||
                    (due.end && s->evaluate_every > 0);

@@ -1,14 +1,14 @@
-#include "supervisor/rollout/schedule.h"
+#include "supervisor/rollout/due.h"
 #include "tests/support/test_main.h"
 
-static struct schedule_due at(const struct schedule *s, uint64_t before, uint64_t steps)
+static struct due at(const struct intervals *s, uint64_t before, uint64_t steps)
 {
-    return schedule_due(s, &(struct schedule_now){.before = before, .steps = steps});
+    return due_find(s, &(struct due_at){.before = before, .steps = steps});
 }
 
 static uint64_t updates(const struct update_interval *u, uint64_t before, uint64_t steps)
 {
-    return schedule_updates(u, &(struct schedule_now){.before = before, .steps = steps});
+    return due_updates(u, &(struct due_at){.before = before, .steps = steps});
 }
 
 START_TEST(test_floor_arithmetic)
@@ -55,9 +55,9 @@ END_TEST
 
 START_TEST(test_at_most_one)
 {
-    const struct schedule s = {
+    const struct intervals s = {
         .evaluate_every = 10, .log_every = 10, .checkpoint_every = 10};
-    struct schedule_due due = at(&s, 0, 95);
+    struct due due = at(&s, 0, 95);
 
     ck_assert_int_eq(due.evaluate, 1);
     ck_assert_int_eq(due.log, 1);
@@ -70,8 +70,8 @@ END_TEST
 
 START_TEST(test_never)
 {
-    const struct schedule s = {.length = {.env_steps = 1000}};
-    struct schedule_due due = at(&s, 0, 999);
+    const struct intervals s = {.length = {.env_steps = 1000}};
+    struct due due = at(&s, 0, 999);
 
     ck_assert(!due.updates && !due.evaluate && !due.log && !due.checkpoint && !due.end);
 }
@@ -79,39 +79,39 @@ END_TEST
 
 START_TEST(test_end)
 {
-    const struct schedule by_steps = {.length = {.env_steps = 1000}},
-                          by_episodes = {.length = {.episodes = 4}};
-    struct schedule_due due = at(&by_steps, 992, 1024);
+    const struct intervals by_steps = {.length = {.env_steps = 1000}},
+                           by_episodes = {.length = {.episodes = 4}};
+    struct due due = at(&by_steps, 992, 1024);
 
     ck_assert(due.end && due.log && due.checkpoint && !due.evaluate);
-    due = schedule_due(&by_episodes,
-                       &(struct schedule_now){.before = 5, .steps = 10, .episodes = 3});
+    due =
+        due_find(&by_episodes, &(struct due_at){.before = 5, .steps = 10, .episodes = 3});
     ck_assert(!due.end);
-    due = schedule_due(&by_episodes,
-                       &(struct schedule_now){.before = 5, .steps = 10, .episodes = 5});
+    due =
+        due_find(&by_episodes, &(struct due_at){.before = 5, .steps = 10, .episodes = 5});
     ck_assert(due.end && due.log && due.checkpoint);
-    due = schedule_due(
-        &(struct schedule){.length = {.env_steps = 1000}, .evaluate_every = 5000},
-        &(struct schedule_now){.before = 992, .steps = 1024});
+    due = due_find(
+        &(struct intervals){.length = {.env_steps = 1000}, .evaluate_every = 5000},
+        &(struct due_at){.before = 992, .steps = 1024});
     ck_assert(due.end && due.evaluate);
 }
 END_TEST
 
 START_TEST(test_checkpoints_by_time)
 {
-    const struct schedule s = {.checkpoint_every_ns = 1000};
-    struct schedule_now now = {.before = 1, .steps = 2, .since_checkpoint_ns = 999};
+    const struct intervals s = {.checkpoint_every_ns = 1000};
+    struct due_at now = {.before = 1, .steps = 2, .since_checkpoint_ns = 999};
 
-    ck_assert(!schedule_due(&s, &now).checkpoint);
+    ck_assert(!due_find(&s, &now).checkpoint);
     now.since_checkpoint_ns = 1000;
-    ck_assert(schedule_due(&s, &now).checkpoint);
+    ck_assert(due_find(&s, &now).checkpoint);
 }
 END_TEST
 
 static Suite *make_suite(void)
 {
-    Suite *s = suite_create("schedule");
-    TCase *tc = tcase_create("schedule");
+    Suite *s = suite_create("due");
+    TCase *tc = tcase_create("due");
 
     tcase_add_test(tc, test_floor_arithmetic);
     tcase_add_test(tc, test_no_update_is_lost);
