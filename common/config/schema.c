@@ -254,6 +254,27 @@ const struct field *schema_counterpart(const struct schema *s, const struct fiel
     return f;
 }
 
+struct member schema_member(const struct section *s, const struct field *f)
+{
+    struct member m = {0};
+
+    if (f == NULL || s->base == NULL)
+        return m;
+    m.field = f;
+    m.value = (const char *)s->base + f->offset;
+    m.is_given = schema_is_given(s->schema, s->root, s->base, f);
+    if (schema_storage(f) == STORED_MAP)
+        m.inner = (struct section){schema_below(f, s->root), s->root, m.value};
+    return m;
+}
+
+struct member schema_member_like(const struct section *s, const struct schema *of,
+                                 const struct field *f)
+{
+    return schema_member(s,
+                         s->base != NULL ? schema_counterpart(of, f, s->schema) : NULL);
+}
+
 static void reset_section(const struct schema *s, const void *root, void *base,
                           const struct section *from, struct arena *arena);
 
@@ -262,29 +283,17 @@ static void reset_section(const struct schema *s, const void *root, void *base,
 static void reset_field(const struct schema *s, const struct field *f, const void *root,
                         void *base, const struct section *from, struct arena *arena)
 {
+    const struct member its = schema_member_like(from, s, f);
     void *dst = at_offset(base, f->offset);
-    const struct schema *below = schema_below(f, root);
-    const struct field *its =
-        from->base != NULL ? schema_counterpart(s, f, from->schema) : NULL;
-    const int copies =
-        its != NULL && schema_is_given(from->schema, from->root, from->base, its);
 
     if (f->type == FIELD_OPTIONAL_MAP)
-        memcpy(at_offset(base, f->has_offset),
-               copies ? (const char *)from->base + f->has_offset
-                      : (const char *)&(int){0},
-               sizeof(int));
-    if (below != NULL && (copies || f->type == FIELD_MAP)) {
-        const struct section inner = {
-            its != NULL ? schema_below(its, from->root) : NULL, from->root,
-            its != NULL ? (const char *)from->base + its->offset : NULL};
-
-        reset_section(below, root, dst, &inner, arena);
-    } else if (copies) {
-        memcpy(dst, (const char *)from->base + its->offset, schema_value_size(f->type));
+        memcpy(at_offset(base, f->has_offset), &its.is_given, sizeof(int));
+    if (f->type == FIELD_MAP || (f->type == FIELD_OPTIONAL_MAP && its.is_given)) {
+        reset_section(schema_below(f, root), root, dst, &its.inner, arena);
+    } else if (its.is_given) {
+        memcpy(dst, its.value, schema_value_size(f->type));
     } else {
-        if (below == NULL)
-            memset(dst, 0, schema_value_size(f->type));
+        memset(dst, 0, schema_value_size(f->type));
         fill_field(f, root, dst, arena, 0);
     }
 }

@@ -15,6 +15,18 @@ struct section {
     const void *root, *base;
 };
 
+/* The value of a field in a section; all-zero: there is no such field, or section. */
+struct member {
+    const struct field *field;
+    const void *value;
+    int is_given;
+    struct section inner; /* of a map */
+};
+struct member schema_member(const struct section *s, const struct field *f);
+/* That of the counterpart of a field of another table. */
+struct member schema_member_like(const struct section *s, const struct schema *of,
+                                 const struct field *f);
+
 /* "path.key", or "key" if path is empty. */
 void schema_join_path(char ret[PATH_MAX_BYTES], const char *path, const char *key);
 /* Makes the value "unset", if its type has that. */

@@ -43,48 +43,33 @@ static int write_map(const char *key, const struct section *is, const struct sec
     return any;
 }
 
-/* Whether a zero, which counts as not given, has to be written: the other section gives another
- * value. */
-static int is_taken_back(const struct field *f, const struct section *but,
-                         const struct field *g)
-{
-    return g != NULL && f->flags & FIELD_SKIP_ZERO &&
-           (f->type == FIELD_BOOL || f->type == FIELD_ENUM) &&
-           schema_is_given(but->schema, but->root, but->base, g);
-}
-
 static int write_section(const struct section *is, const struct section *but, int indent,
                          FILE *out)
 {
     int any = 0;
 
     for (size_t i = 0; i < is->schema->n; i++) {
-        const struct field *f = &is->schema->fields[i], *g = NULL;
-        const void *p = at_const(is->base, f->offset);
-        /* the value that a reader would use if this one were not written */
-        const void *q = NULL;
+        const struct field *f = &is->schema->fields[i];
+        const struct member m = schema_member(is, f);
+        /* what a reader would use if this one were not written */
+        struct member b = schema_member_like(but, is->schema, f);
 
-        if (but->base != NULL)
-            g = schema_counterpart(is->schema, f, but->schema);
-        if (!schema_is_given(is->schema, is->root, is->base, f) &&
-            !is_taken_back(f, but, g))
+        /* a zero, which counts as not given, takes back what the other section gives */
+        if (!m.is_given && !(b.is_given && f->flags & FIELD_SKIP_ZERO &&
+                             schema_storage(f) == STORED_CHOICE))
             continue;
-        if (g != NULL && schema_is_given(but->schema, but->root, but->base, g))
-            q = at_const(but->base, g->offset);
-        if (f->type == FIELD_MAP || f->type == FIELD_OPTIONAL_MAP) {
-            const struct section map = {schema_below(f, is->root), is->root, p};
-            const struct section but_map = {q != NULL ? schema_below(g, but->root) : NULL,
-                                            but->root, q};
-
-            if (write_map(f->key, &map, &but_map, indent, out)) {
+        if (!b.is_given)
+            b = (struct member){0};
+        if (schema_storage(f) == STORED_MAP) {
+            if (write_map(f->key, &m.inner, &b.inner, indent, out)) {
                 any = 1;
-            } else if (f->type == FIELD_OPTIONAL_MAP && q == NULL) {
+            } else if (f->type == FIELD_OPTIONAL_MAP && !b.is_given) {
                 (void)fprintf(out, "%*s%s: {}\n", indent, "", f->key);
                 any = 1;
             }
-        } else if (q == NULL || !schema_same_value(f, p, q)) {
+        } else if (!b.is_given || !schema_same_value(f, m.value, b.value)) {
             (void)fprintf(out, "%*s%s: ", indent, "", f->key);
-            schema_write_value(f, p, out);
+            schema_write_value(f, m.value, out);
             (void)fputc('\n', out);
             any = 1;
         }
@@ -106,79 +91,59 @@ int schema_write(const struct schema *s, const void *root, const void *but, int 
                          indent, f);
 }
 
-/* was, value: NULL if absent. */
-static void report(const struct field *f, const char *path, const void *was,
-                   const void *value, schema_difference_fn fn, void *ctx)
-{
-    char *text = value != NULL ? schema_text_of(f, value) : xstrdup("");
-
-    fn(ctx, &(struct schema_difference){f, path, text, was, value});
-    free(text);
-}
-
-/* The two sections that are compared, at one path. */
-struct pair {
-    const char *path;
-    struct section was, is;
+struct comparing {
     schema_difference_fn fn;
     void *ctx;
 };
 
-static void compare_sections(const struct pair *c);
+static void compare_sections(const struct comparing *c, const char *path,
+                             const struct section *was, const struct section *is);
 
-/* Compares the values of a key; f or g NULL: that section's table has none. */
-static void compare_fields(const struct pair *c, const struct field *f,
-                           const struct field *g)
+/* Compares the values of a key, which may be missing in one of the tables. path: of the section. */
+static void compare_members(const struct comparing *c, const char *path,
+                            const struct member *was, const struct member *is)
 {
-    const struct field *either = g != NULL ? g : f;
-    const void *p = f != NULL ? at_const(c->was.base, f->offset) : NULL;
-    const void *q = g != NULL ? at_const(c->is.base, g->offset) : NULL;
-    const int was_there =
-        f != NULL && schema_is_given(c->was.schema, c->was.root, c->was.base, f);
-    const int is_there =
-        g != NULL && schema_is_given(c->is.schema, c->is.root, c->is.base, g);
-    const struct schema *below =
-        schema_below(either, g != NULL ? c->is.root : c->was.root);
-    char child_path[PATH_MAX_BYTES];
-    struct pair child = *c;
+    const struct field *f = is->field != NULL ? is->field : was->field;
+    const int is_map = schema_storage(f) == STORED_MAP;
+    char child[PATH_MAX_BYTES], *text;
 
-    if (was_there == is_there &&
-        (!is_there || (below == NULL && schema_same_value(either, p, q))))
+    if (was->is_given == is->is_given &&
+        (!is->is_given || (!is_map && schema_same_value(f, was->value, is->value))))
         return;
-    schema_join_path(child_path, c->path, either->key);
-    if (was_there != is_there || below == NULL) {
-        report(either, child_path, was_there ? p : NULL, is_there ? q : NULL, c->fn,
-               c->ctx);
+    schema_join_path(child, path, f->key);
+    if (was->is_given && is->is_given && is_map) {
+        compare_sections(c, child, &was->inner, &is->inner);
         return;
     }
-    child.path = child_path;
-    child.was.schema = schema_below(f, c->was.root);
-    child.was.base = p;
-    child.is.schema = below;
-    child.is.base = q;
-    compare_sections(&child);
+    text = is->is_given ? schema_text_of(f, is->value) : xstrdup("");
+    c->fn(c->ctx,
+          &(struct schema_difference){f, child, text, was->is_given ? was->value : NULL,
+                                      is->is_given ? is->value : NULL});
+    free(text);
 }
 
-static void compare_sections(const struct pair *c)
+static void compare_sections(const struct comparing *c, const char *path,
+                             const struct section *was, const struct section *is)
 {
-    for (size_t i = 0; i < c->was.schema->n; i++) {
-        const struct field *f = &c->was.schema->fields[i];
+    for (size_t i = 0; i < was->schema->n; i++) {
+        const struct member old = schema_member(was, &was->schema->fields[i]);
+        const struct member new = schema_member_like(is, was->schema, old.field);
 
-        compare_fields(c, f, schema_counterpart(c->was.schema, f, c->is.schema));
+        compare_members(c, path, &old, &new);
     }
-    for (size_t i = 0; c->is.schema != c->was.schema && i < c->is.schema->n; i++) {
-        const struct field *g = &c->is.schema->fields[i];
+    for (size_t i = 0; is->schema != was->schema && i < is->schema->n; i++) {
+        const struct member new = schema_member(is, &is->schema->fields[i]);
 
-        if (schema_counterpart(c->is.schema, g, c->was.schema) == NULL)
-            compare_fields(c, NULL, g);
+        if (schema_counterpart(is->schema, new.field, was->schema) == NULL)
+            compare_members(c, path, &(struct member){0}, &new);
     }
 }
 
 void schema_compare(const struct schema *s, const char *path, const void *was,
                     const void *is, schema_difference_fn fn, void *ctx)
 {
-    compare_sections(&(struct pair){
-        .path = path, .was = {s, was, was}, .is = {s, is, is}, .fn = fn, .ctx = ctx});
+    compare_sections(&(struct comparing){fn, ctx}, path, &(struct section){s, was, was},
+                     &(struct section){s, is, is});
 }
 
 static void follow(const struct section *was, const struct section *is,
@@ -186,22 +151,16 @@ static void follow(const struct section *was, const struct section *is,
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct field *f = &s->fields[i];
-        const struct field *g = schema_counterpart(s, f, was->schema);
-        const struct field *h = schema_counterpart(s, f, is->schema);
-        const struct schema *below = schema_below(f, root);
+        const struct member old = schema_member_like(was, s, f);
+        const struct member new = schema_member_like(is, s, f);
         void *dst = (char *)section + f->offset;
-        const void *p, *q;
 
-        if (g == NULL || h == NULL)
+        if (old.field == NULL || new.field == NULL)
             continue;
-        p = at_const(was->base, g->offset);
-        q = at_const(is->base, h->offset);
-        if (below != NULL)
-            follow(&(struct section){schema_below(g, was->root), was->root, p},
-                   &(struct section){schema_below(h, is->root), is->root, q}, below, root,
-                   dst);
-        else if (schema_same_value(f, p, dst))
-            memcpy(dst, q, schema_value_size(f->type));
+        if (schema_storage(f) == STORED_MAP)
+            follow(&old.inner, &new.inner, schema_below(f, root), root, dst);
+        else if (schema_same_value(f, old.value, dst))
+            memcpy(dst, new.value, schema_value_size(f->type));
     }
 }
 
