@@ -6,27 +6,34 @@
 #include <stdio.h>
 #include <string.h>
 
-struct optimizer_default {
+/* What optimizers have beside `type` and `learning_rate`, and the default by their type. */
+static const struct optimizer_setting {
     const char *key;
     size_t offset;
-    double by_type[OPT_ACCEPT_REJECT + 1];
+    struct {
+        int is_there;
+        double usual;
+    } of[OPT_ACCEPT_REJECT + 1];
+} optimizer_settings[] = {
+#define SETTING(member) #member, offsetof(struct optimizer_config, member)
+    {SETTING(beta1), {[OPT_ADAM] = {1, 0.9}}},
+    {SETTING(beta2), {[OPT_ADAM] = {1, 0.999}}},
+    {SETTING(epsilon), {[OPT_ADAM] = {1, 1e-8}, [OPT_RMSPROP] = {1, 1e-10}}},
+    {SETTING(momentum), {[OPT_MOMENTUM] = {1, 0.9}, [OPT_RMSPROP] = {1, 0.0}}},
+    {SETTING(decay), {[OPT_RMSPROP] = {1, 0.9}}},
+    {SETTING(tries), {[OPT_ACCEPT_REJECT] = {1, 1}}}, /* the last one: a whole number */
+#undef SETTING
 };
 
-static const struct optimizer_default optimizer_defaults[] = {
-    {"beta1", offsetof(struct optimizer_config, beta1), {[OPT_ADAM] = 0.9}},
-    {"beta2", offsetof(struct optimizer_config, beta2), {[OPT_ADAM] = 0.999}},
-    {"epsilon",
-     offsetof(struct optimizer_config, epsilon),
-     {[OPT_ADAM] = 1e-8, [OPT_RMSPROP] = 1e-10}},
-    {"momentum",
-     offsetof(struct optimizer_config, momentum),
-     {[OPT_MOMENTUM] = 0.9, [OPT_RMSPROP] = 0.0}},
-    {"decay", offsetof(struct optimizer_config, decay), {[OPT_RMSPROP] = 0.9}},
-};
+enum { N_SETTINGS = sizeof(optimizer_settings) / sizeof(optimizer_settings[0]) };
 
-enum {
-    N_OPTIMIZER_DEFAULTS = sizeof(optimizer_defaults) / sizeof(optimizer_defaults[0])
-};
+int optimizer_has(enum optimizer_type type, const char *key)
+{
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        if (strcmp(optimizer_settings[i].key, key) == 0)
+            return optimizer_settings[i].of[type].is_there;
+    return 1;
+}
 
 static void resolve_tries(struct optimizer_config *o, const struct optimizer_config *base)
 {
@@ -46,16 +53,16 @@ static void resolve_optimizer(struct optimizer_config *o,
         o->type = base->type;
     if (field_is_unset(o->learning_rate.from))
         o->learning_rate = base->learning_rate;
-    for (int i = 0; i < N_OPTIMIZER_DEFAULTS; i++) {
-        const struct optimizer_default *d = &optimizer_defaults[i];
-        double *v = (double *)(void *)((char *)o + d->offset);
+    for (size_t i = 0; i + 1 < N_SETTINGS; i++) {
+        const struct optimizer_setting *s = &optimizer_settings[i];
+        double *v = (double *)(void *)((char *)o + s->offset);
 
-        if (!optimizer_has(o->type, d->key))
+        if (!s->of[o->type].is_there)
             *v = 0.0;
         else if (field_is_unset(*v) && base != o && base->type == o->type)
-            *v = *(const double *)(const void *)((const char *)base + d->offset);
+            *v = *(const double *)(const void *)((const char *)base + s->offset);
         else if (field_is_unset(*v))
-            *v = d->by_type[o->type];
+            *v = s->of[o->type].usual;
     }
     resolve_tries(o, base);
 }

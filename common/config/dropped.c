@@ -27,54 +27,36 @@ static void add_name(char list[LISTED_MAX_BYTES], const char *name, int is_first
                    name);
 }
 
-/* Counts the keys to drop. Fails at the first key that must be refused instead. */
-static int count(const struct loader *l, const struct yaml_node *map, const char *path,
-                 const struct schema *known,
-                 int (*is_used)(const void *ctx, const char *key), const void *ctx,
-                 const char *why)
+int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
+                const struct schema *known,
+                int (*is_used)(const void *ctx, const char *key), const void *ctx,
+                const char *why)
 {
-    int n = 0;
+    const size_t max = map != NULL && map->kind == YAML_MAP ? map->n : 0;
+    const struct yaml_node **drop =
+        ARENA_ARRAY(&l->c->arena, const struct yaml_node *, max);
+    char list[LISTED_MAX_BYTES] = "";
+    struct err line = {0};
+    size_t n = 0;
 
-    for (size_t i = 0; map != NULL && map->kind == YAML_MAP && i < map->n; i++) {
+    for (size_t i = 0; i < max; i++) {
         const struct yaml_node *key = map->child[i];
 
         if (schema_find(known, key->key) == NULL || is_used(ctx, key->key))
             continue;
         if (!loader_may_drop(l, key))
             return yaml_fail(key, path, l->err, "%s is %s", key->key, why);
-        n++;
+        drop[n++] = key;
     }
-    return n;
-}
-
-int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
-                const struct schema *known,
-                int (*is_used)(const void *ctx, const char *key), const void *ctx,
-                const char *why)
-{
-    const int n = count(l, map, path, known, is_used, ctx, why);
-    char list[LISTED_MAX_BYTES] = "";
-    struct yaml_node at;
-    struct err line = {0};
-    int found = 0;
-
-    for (size_t i = 0; found < n;) {
-        struct yaml_node *key = map->child[i];
-
-        if (schema_find(known, key->key) == NULL || is_used(ctx, key->key)) {
-            i++;
-            continue;
-        }
-        if (found++ == 0)
-            at = *key;
-        add_name(list, key->key, found == 1, found == n);
+    for (size_t i = 0; i < n; i++) {
+        add_name(list, drop[i]->key, i == 0, i + 1 == n);
         if (l->steps != NULL)
-            loader_drop_steps(l, path, key->key);
-        yaml_remove(map, key);
+            loader_drop_steps(l, path, drop[i]->key);
+        yaml_remove(map, drop[i]);
     }
     if (n > 0) {
-        (void)yaml_fail(&at, path, &line, "dropped %s: %s", list, why);
+        (void)yaml_fail(drop[0], path, &line, "dropped %s: %s", list, why);
         l->options->dropped(l->options->dropped_ctx, line.msg);
     }
-    return n;
+    return (int)n;
 }

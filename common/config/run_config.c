@@ -662,6 +662,41 @@ static int read_agents(const struct loader *l)
     return 0;
 }
 
+/* Adds the place to an agent's error; why->key is a key of the agent's section. */
+static int place(const struct yaml_node *root, const char *agent, const struct err *why,
+                 struct err *err)
+{
+    const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
+    const struct yaml_node *defaults = yaml_find(root, "defaults"), *at;
+    char path[LOADER_PATH_BYTES];
+
+    at = loader_find(root, agent, why->key, path);
+    if (at == NULL)
+        at = own != NULL ? own : defaults != NULL ? defaults : root;
+    (void)yaml_fail(at, path, err, "%s (agent %s)", err_cause(why), agent);
+    (void)err_note(err, ERR_AT(.agent = agent));
+    return ERR_CONFIG;
+}
+
+/* The last check: whether the agents can be built. */
+static int try_agents(const struct loader *l)
+{
+    const struct config_options *options = l->options;
+    const struct run_config *c = l->c;
+    struct err why = {0};
+    size_t agent = 0;
+    int rc;
+
+    if (options == NULL || options->try_agents == NULL)
+        return 0;
+    rc = options->try_agents(options->try_ctx, c, &agent, &why);
+    if (rc == ERR_CONFIG && agent == c->n_agents) /* about the whole configuration */
+        return fail_at(l, NULL, why.key, "%s", err_cause(&why));
+    if (rc == ERR_CONFIG)
+        return place(l->root, c->agents[agent].name, &why, l->err);
+    return rc < 0 ? err_pass(l->err, &why) : 0;
+}
+
 static int load(struct loader *l)
 {
     const struct yaml_node *defaults = yaml_find(l->root, "defaults");
@@ -691,7 +726,7 @@ static int load(struct loader *l)
         rc = loader_plan_steps(l);
     if (rc == 0 && l->options != NULL && l->options->try_agents != NULL)
         rc = hooks_config_find(c, l->err);
-    return rc < 0 ? rc : run_config_try(c, l->root, l->options, l->err);
+    return rc < 0 ? rc : try_agents(l);
 }
 
 static int parse(struct run_config *c, struct arena *tree, const char *text, size_t len,

@@ -29,20 +29,6 @@ const char *const optimizer_names[] = {"adam",    "sgd",           "momentum",
 static const char *const activation_names[] = {"relu",    "leaky_relu", "tanh", "elu",
                                                "sigmoid", "linear",     NULL};
 
-int optimizer_has(enum optimizer_type type, const char *setting)
-{
-    static const char *const own[][4] = {
-        [OPT_ADAM] = {"beta1", "beta2", "epsilon"},
-        [OPT_SGD] = {NULL},
-        [OPT_MOMENTUM] = {"momentum"},
-        [OPT_RMSPROP] = {"decay", "momentum", "epsilon"},
-        [OPT_ACCEPT_REJECT] = {"tries"},
-    };
-
-    return strcmp(setting, "type") == 0 || strcmp(setting, "learning_rate") == 0 ||
-           text_find(own[type], setting) >= 0;
-}
-
 static int optimizer_applies(const void *root, const void *section,
                              const struct field *field)
 {

@@ -17,8 +17,8 @@ struct schema_alias {
 };
 extern const struct schema_alias agent_aliases[];
 
-/* Whether an optimizer of that type has the setting; all have "type" and "learning_rate". */
-int optimizer_has(enum optimizer_type type, const char *setting);
+/* Whether an optimizer of that type has the key (agent_section.c). */
+int optimizer_has(enum optimizer_type type, const char *key);
 
 extern const char *const optimizer_names[]; /* by enum optimizer_type */
 
@@ -60,9 +60,5 @@ int env_config_complete(struct run_config *c, const struct yaml_node *root,
 /* Checks some new values, `env`, against the complete section of c in the same way. */
 int env_config_check(const struct run_config *c, const struct yaml_node *env,
                      struct err *err);
-
-/* The last check: calls config_options.try_agents and adds the place to its error. */
-int run_config_try(const struct run_config *c, const struct yaml_node *root,
-                   const struct config_options *options, struct err *err);
 
 #endif

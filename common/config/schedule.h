@@ -29,11 +29,6 @@ struct schedule {
     double over; /* environment steps; 0: a constant, `from` */
 };
 
-static inline struct schedule schedule_constant(double value)
-{
-    return (struct schedule){value, value, 0};
-}
-
 static inline double schedule_at(const struct schedule *s, uint64_t step)
 {
     if (s->over <= 0)

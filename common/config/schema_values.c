@@ -190,7 +190,7 @@ static int read_schedule(const struct reading *r)
         plain.dst = &number;
         if ((rc = read_f64(&plain)) < 0)
             return rc;
-        v = schedule_constant(number);
+        v = (struct schedule){number, number, 0};
     } else if (schedule_read(&any, r->node, r->path, &v, NULL) < 0 ||
                !schedule_fits(r->field, &v)) {
         return unexpected(r, "a schedule within the number's range, such as 1 to 0.05 "
