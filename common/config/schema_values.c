@@ -56,19 +56,22 @@ static int unexpected(const struct reading *r, const char *expected)
                      n->quoted ? "the text " : "", SHOWN_MAX_BYTES, n->text, expected);
 }
 
+/* what: "a number" */
 static int unexpected_number(const struct reading *r, const char *what)
 {
     const struct field *f = r->field;
+    const char *none = schema_may_be_none(f) ? "none or " : "";
     const char *above = f->flags & FIELD_ABOVE_MIN ? "above" : "of at least";
     char expected[160];
 
     if (isinf(f->min) && isinf(f->max))
-        (void)snprintf(expected, sizeof(expected), "%s", what);
+        (void)snprintf(expected, sizeof(expected), "%s%s", none, what);
     else if (isinf(f->max))
-        (void)snprintf(expected, sizeof(expected), "%s %s %.15g", what, above, f->min);
+        (void)snprintf(expected, sizeof(expected), "%s%s %s %.15g", none, what, above,
+                       f->min);
     else
-        (void)snprintf(expected, sizeof(expected), "%s %s %.15g and at most %.15g", what,
-                       above, f->min, f->max);
+        (void)snprintf(expected, sizeof(expected), "%s%s %s %.15g and at most %.15g",
+                       none, what, above, f->min, f->max);
     return unexpected(r, expected);
 }
 
@@ -116,29 +119,19 @@ static int is_min_f32(const struct field *f, double v)
     return f->flags & FIELD_ABOVE_MIN && (double)(float)v <= f->min;
 }
 
-static int read_number(const struct reading *r, const char *what)
+static int read_f64(const struct reading *r)
 {
     const char *end;
     double v;
 
     if (!is_scalar(r->node) || !scan_number(r->node->text, &v, &end) || *end != '\0' ||
         !in_range(r->field, v))
-        return unexpected_number(r, what);
+        return unexpected_number(r, "a number");
     if (!is_finite_f32(v))
         return unexpected(r, "a number that is finite in 32 bits (at most 3.4e38)");
     if (is_min_f32(r->field, v))
         return unexpected(r, "a number that is not 0 in 32 bits (at least 1.4e-45)");
     return store(r, &v, sizeof(v));
-}
-
-static int read_f64(const struct reading *r)
-{
-    return read_number(r, "a number");
-}
-
-static int read_f64_or_none(const struct reading *r)
-{
-    return read_number(r, "none or a number");
 }
 
 /* Parses a whole number: 1000000 or 1e6. */
@@ -205,9 +198,7 @@ static int read_i64(const struct reading *r)
 
     if (!is_scalar(r->node) || !scan_whole(r->node->text, &v) ||
         !in_range(r->field, (double)v))
-        return unexpected_number(r, schema_may_be_none(r->field)
-                                        ? "none or a whole number"
-                                        : "a whole number");
+        return unexpected_number(r, "a whole number");
     return store(r, &v, sizeof(v));
 }
 
@@ -249,27 +240,28 @@ int schema_is_reserved(const char *name)
     return text_find(reserved, name) >= 0 || (number != NULL && text_is_digits(number));
 }
 
+static int store_text(const struct reading *r, const char *text)
+{
+    const char *copy = arena_strdup(r->arena, text);
+
+    return store(r, &copy, sizeof(copy));
+}
+
 static int read_name(const struct reading *r)
 {
-    const char *copy;
-
     if (r->node->kind != YAML_SCALAR || !schema_is_name(r->node->text))
         return unexpected(r, SCHEMA_NAME_EXPECTED);
-    copy = arena_strdup(r->arena, r->node->text);
-    return store(r, &copy, sizeof(copy));
+    return store_text(r, r->node->text);
 }
 
 static int read_text(const struct reading *r)
 {
-    const char *copy = NULL;
-
-    if (!yaml_is_null(r->node)) {
-        if (r->node->kind != YAML_SCALAR || r->node->text[0] == '\0' ||
-            strlen(r->node->text) > TEXT_MAX_BYTES)
-            return unexpected(r, "a text of 1 to 4095 bytes");
-        copy = arena_strdup(r->arena, r->node->text);
-    }
-    return store(r, &copy, sizeof(copy));
+    if (yaml_is_null(r->node))
+        return store_text(r, NULL);
+    if (r->node->kind != YAML_SCALAR || r->node->text[0] == '\0' ||
+        strlen(r->node->text) > TEXT_MAX_BYTES)
+        return unexpected(r, "a text of 1 to 4095 bytes");
+    return store_text(r, r->node->text);
 }
 
 static int read_tree(const struct reading *r)
@@ -309,7 +301,6 @@ static int read_names(const struct reading *r)
     const int is_list = r->node->kind == YAML_LIST;
     const size_t n = is_list ? r->node->n : 1;
     char text[TEXT_MAX_BYTES + 1];
-    const char *copy = NULL;
     size_t len = 0;
 
     for (size_t i = 0; i < n && !yaml_is_null(r->node); i++) {
@@ -325,9 +316,7 @@ static int read_names(const struct reading *r)
     }
     if (len == 0 && !yaml_is_null(r->node))
         return unexpected(r, "a name or a list of names");
-    if (len > 0)
-        copy = arena_strdup(r->arena, text);
-    return store(r, &copy, sizeof(copy));
+    return store_text(r, len > 0 ? text : NULL);
 }
 
 static int read_enum(const struct reading *r)
@@ -485,116 +474,95 @@ static void put_f64(double v, FILE *f)
         (void)fputs(text, f);
 }
 
-static int64_t whole_at(const void *p)
-{
-    int64_t v;
+/* Any value, as its row says. */
+union value {
+    int choice;
+    int64_t whole;
+    double real;
+    struct schedule schedule;
+    const char *text; /* "" for NULL */
+    const struct yaml_node *tree;
+    struct layer_sizes sizes;
+    struct conv_layers convs;
+};
 
-    memcpy(&v, p, sizeof(v));
+static union value value_at(const struct field *f, const void *p)
+{
+    union value v = {.convs = {0}};
+
+    memcpy(&v, p, schema_value_size(f->type));
+    if (schema_is_text(f) && v.text == NULL)
+        v.text = "";
     return v;
 }
 
-static double real_at(const void *p)
+static void write_i64(const struct field *f, const union value *v, FILE *out)
 {
-    double v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
+    (void)fprintf(out, "%lld", (long long)v->whole);
 }
 
-static int choice_at(const void *p)
+static void write_u64(const struct field *f, const union value *v, FILE *out)
 {
-    int v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
+    (void)fprintf(out, "%llu", (unsigned long long)v->whole);
 }
 
-static const char *text_at(const void *p)
+static void write_mode(const struct field *f, const union value *v, FILE *out)
 {
-    const char *v;
-
-    memcpy(&v, p, sizeof(v));
-    return v != NULL ? v : "";
+    (void)fprintf(out, "0%llo", (unsigned long long)v->whole);
 }
 
-static const struct yaml_node *tree_at(const void *p)
-{
-    const struct yaml_node *v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static void write_i64(const struct field *f, const void *p, FILE *out)
-{
-    (void)fprintf(out, "%lld", (long long)whole_at(p));
-}
-
-static void write_u64(const struct field *f, const void *p, FILE *out)
-{
-    (void)fprintf(out, "%llu", (unsigned long long)whole_at(p));
-}
-
-static void write_mode(const struct field *f, const void *p, FILE *out)
-{
-    (void)fprintf(out, "0%llo", (unsigned long long)whole_at(p));
-}
-
-static void write_bytes(const struct field *f, const void *p, FILE *out)
+static void write_bytes(const struct field *f, const union value *v, FILE *out)
 {
     static const char suffixes[] = "BKMGT";
-    int64_t v = whole_at(p);
+    long long n = v->whole;
     int unit = 0;
 
-    for (; v % 1024 == 0 && unit < 4; unit++)
-        v /= 1024;
-    (void)fprintf(out, "%lld%c", (long long)v, suffixes[unit]);
+    for (; n % 1024 == 0 && unit < 4; unit++)
+        n /= 1024;
+    (void)fprintf(out, "%lld%c", n, suffixes[unit]);
 }
 
-static void write_f64(const struct field *f, const void *p, FILE *out)
+static void write_f64(const struct field *f, const union value *v, FILE *out)
 {
-    put_f64(real_at(p), out);
+    put_f64(v->real, out);
 }
 
-static void write_seconds(const struct field *f, const void *p, FILE *out)
+static void write_seconds(const struct field *f, const union value *v, FILE *out)
 {
-    put_f64(real_at(p), out);
+    put_f64(v->real, out);
     (void)fputc('s', out);
 }
 
-static void write_schedule(const struct field *f, const void *p, FILE *out)
+static void write_schedule(const struct field *f, const union value *v, FILE *out)
 {
-    struct schedule v;
-
-    memcpy(&v, p, sizeof(v));
-    schedule_write(f, &v, out);
+    schedule_write(f, &v->schedule, out);
 }
 
-static void write_bool(const struct field *f, const void *p, FILE *out)
+static void write_bool(const struct field *f, const union value *v, FILE *out)
 {
-    (void)fputs(choice_at(p) ? "true" : "false", out);
+    (void)fputs(v->choice ? "true" : "false", out);
 }
 
-static void write_enum(const struct field *f, const void *p, FILE *out)
+static void write_enum(const struct field *f, const union value *v, FILE *out)
 {
-    if (choice_at(p) != FIELD_UNSET_ENUM)
-        (void)fputs(f->names[choice_at(p)], out);
+    if (v->choice != FIELD_UNSET_ENUM)
+        (void)fputs(f->names[v->choice], out);
 }
 
-static void write_name(const struct field *f, const void *p, FILE *out)
+static void write_name(const struct field *f, const union value *v, FILE *out)
 {
-    (void)fputs(text_at(p), out);
+    (void)fputs(v->text, out);
 }
 
-static void write_text(const struct field *f, const void *p, FILE *out)
+static void write_text(const struct field *f, const union value *v, FILE *out)
 {
-    yaml_text_write(text_at(p), out);
+    yaml_text_write(v->text, out);
 }
 
 /* Writes "a" or "[a, b]". */
-static void write_names(const struct field *f, const void *p, FILE *out)
+static void write_names(const struct field *f, const union value *v, FILE *out)
 {
-    const char *names = text_at(p);
+    const char *names = v->text;
     const int is_list = strchr(names, ' ') != NULL;
 
     (void)fputs(is_list ? "[" : "", out);
@@ -603,9 +571,9 @@ static void write_names(const struct field *f, const void *p, FILE *out)
     (void)fputs(is_list ? "]" : "", out);
 }
 
-static void write_sizes(const struct field *f, const void *p, FILE *out)
+static void write_sizes(const struct field *f, const union value *v, FILE *out)
 {
-    const struct layer_sizes *s = p;
+    const struct layer_sizes *s = &v->sizes;
 
     (void)fputc('[', out);
     for (int i = 0; i < s->n; i++)
@@ -613,9 +581,9 @@ static void write_sizes(const struct field *f, const void *p, FILE *out)
     (void)fputc(']', out);
 }
 
-static void write_convs(const struct field *f, const void *p, FILE *out)
+static void write_convs(const struct field *f, const union value *v, FILE *out)
 {
-    const struct conv_layers *s = p;
+    const struct conv_layers *s = &v->convs;
 
     (void)fputc('[', out);
     for (int64_t i = 0; i < s->n; i++)
@@ -625,9 +593,9 @@ static void write_convs(const struct field *f, const void *p, FILE *out)
     (void)fputc(']', out);
 }
 
-static void write_tree(const struct field *f, const void *p, FILE *out)
+static void write_tree(const struct field *f, const union value *v, FILE *out)
 {
-    yaml_tree_write(tree_at(p), out);
+    yaml_tree_write(v->tree, out);
 }
 
 /* ---- the types ---- */
@@ -635,12 +603,12 @@ static void write_tree(const struct field *f, const void *p, FILE *out)
 static const struct type {
     enum field_storage stored;
     int (*read)(const struct reading *r);
-    void (*write)(const struct field *f, const void *p, FILE *out);
+    void (*write)(const struct field *f, const union value *v, FILE *out);
 } types[] = {
     [FIELD_I64] = {STORED_WHOLE, read_i64, write_i64},
     [FIELD_U64] = {STORED_WHOLE, read_u64, write_u64},
     [FIELD_F64] = {STORED_REAL, read_f64, write_f64},
-    [FIELD_F64_OR_NONE] = {STORED_REAL, read_f64_or_none, write_f64},
+    [FIELD_F64_OR_NONE] = {STORED_REAL, read_f64, write_f64},
     [FIELD_SCHEDULE] = {STORED_SCHEDULE, read_schedule, write_schedule},
     [FIELD_BOOL] = {STORED_CHOICE, read_bool, write_bool},
     [FIELD_NAME] = {STORED_TEXT, read_name, write_name},
@@ -683,14 +651,17 @@ size_t schema_value_size(enum field_type type)
 
 double schema_number(const struct field *f, const void *value)
 {
+    const union value v = value_at(f, value);
+
     switch (schema_storage(f)) {
     case STORED_CHOICE:
-        return choice_at(value);
+        return v.choice;
     case STORED_WHOLE:
-        return (double)whole_at(value);
+        return (double)v.whole;
     case STORED_REAL:
-    case STORED_SCHEDULE: /* begins with `from` */
-        return real_at(value);
+        return v.real;
+    case STORED_SCHEDULE:
+        return v.schedule.from;
     default:
         return 0;
     }
@@ -704,11 +675,13 @@ int schema_may_be_none(const struct field *f)
 
 void schema_write_value(const struct field *f, const void *p, FILE *out)
 {
+    const union value v = value_at(f, p);
+
     /* a whole number that may be none may also be given as 0, which is written */
-    if (schema_may_be_none(f) && f->type != FIELD_I64 && whole_at(p) == 0)
+    if (schema_may_be_none(f) && f->type != FIELD_I64 && v.whole == 0)
         (void)fputs("none", out);
     else if (types[f->type].write != NULL)
-        types[f->type].write(f, p, out);
+        types[f->type].write(f, &v, out);
 }
 
 char *schema_text_of(const struct field *field, const void *value)
@@ -722,34 +695,34 @@ char *schema_text_of(const struct field *field, const void *value)
 int schema_same_value(const struct field *f, const void *a, const void *b)
 {
     if (schema_is_text(f))
-        return strcmp(text_at(a), text_at(b)) == 0;
+        return strcmp(value_at(f, a).text, value_at(f, b).text) == 0;
     if (schema_storage(f) == STORED_TREE)
-        return yaml_tree_equal(tree_at(a), tree_at(b));
+        return yaml_tree_equal(value_at(f, a).tree, value_at(f, b).tree);
     return memcmp(a, b, schema_value_size(f->type)) == 0;
 }
 
 int schema_is_empty(const struct field *f, const void *p)
 {
+    const union value v = value_at(f, p);
+
     if (schema_storage(f) == STORED_TREE)
-        return tree_at(p) == NULL;
+        return v.tree == NULL;
     if (f->type == FIELD_TEXT || f->type == FIELD_NAMES)
-        return *text_at(p) == '\0';
+        return *v.text == '\0';
     if ((f->flags & FIELD_SKIP_ZERO) == 0)
         return schema_storage(f) == STORED_NOTHING;
-    return schema_storage(f) == STORED_CHOICE ? choice_at(p) == 0 : whole_at(p) == 0;
+    return schema_is_text(f) ? *v.text == '\0' : v.whole == 0;
 }
 
 void schema_own_value(const struct field *f, void *p, struct arena *arena)
 {
-    if (schema_is_text(f)) {
-        const char *text = *text_at(p) != '\0' ? arena_strdup(arena, text_at(p)) : NULL;
+    union value v = value_at(f, p);
 
-        memcpy(p, &text, sizeof(text));
-    } else if (schema_storage(f) == STORED_TREE && tree_at(p) != NULL) {
-        const struct yaml_node *tree = yaml_tree_copy(tree_at(p), arena);
-
-        memcpy(p, &tree, sizeof(tree));
-    }
+    if (schema_is_text(f))
+        v.text = *v.text != '\0' ? arena_strdup(arena, v.text) : NULL;
+    else if (schema_storage(f) == STORED_TREE && v.tree != NULL)
+        v.tree = yaml_tree_copy(v.tree, arena);
+    memcpy(p, &v, schema_value_size(f->type));
 }
 
 void schema_default(const struct field *f, void *ret, struct arena *arena)
