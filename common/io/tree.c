@@ -2,6 +2,7 @@
 
 #include "common/io/beneath.h"
 #include "common/io/patience.h"
+#include "common/io/sync_files.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 
@@ -186,33 +187,38 @@ int tree_sync(const char *path, struct err *err)
     return rc;
 }
 
+static int open_to_sync(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
 static int sync_one(void *ctx, int at, const char *name, int is_dir)
 {
-    const int fd =
-        openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    int *has_failed = ctx, rc, why;
+    int fd = open_to_sync(at, name);
 
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        (void)sync_files_wait(ctx); /* which closes those that were added */
+        fd = open_to_sync(at, name);
+    }
     if (fd < 0) /* it has gone; a link or socket is synced with its folder */
         return errno == ENOENT || errno == ELOOP || errno == ENXIO ? 0 : -1;
-    rc = fsync(fd);
-    why = errno;
-    (void)close(fd);
-    if (rc == 0 || why == EINVAL) /* so is a fifo */
-        return 0;
-    *has_failed = 1;
-    errno = why;
-    return -1;
+    sync_files_add(ctx, fd);
+    return 0;
 }
 
 int tree_sync_all(const char *path, int *ret_lost, struct err *err)
 {
-    int has_failed = 0;
+    struct sync_files *files = sync_files_new();
+    int rc = each_of(path, sync_one, files) == 0 ? 0 : -errno;
+    const int failure = sync_files_wait(files);
 
-    if (each_of(path, sync_one, &has_failed) == 0)
-        return 0;
-    if (ret_lost != NULL)
-        *ret_lost = has_failed;
-    return err_errno(err, "%s: fsync", path);
+    sync_files_free(files);
+    if (ret_lost != NULL && (rc < 0 || failure < 0))
+        *ret_lost = failure < 0;
+    if (failure < 0)
+        rc = failure;
+    errno = -rc;
+    return rc < 0 ? err_errno(err, "%s: fsync", path) : 0;
 }
 
 int tree_look(const char *path, struct err *err)
