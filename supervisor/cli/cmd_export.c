@@ -5,7 +5,7 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_export.h"
-#include "supervisor/cli/tensor_print.h"
+#include "supervisor/cli/tensor_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <stdio.h>

@@ -11,9 +11,8 @@
 #include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
 #include "supervisor/ask/graph_agent.h"
-#include "supervisor/cli/array_read.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/tensor_print.h"
+#include "supervisor/cli/tensor_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <inttypes.h>
@@ -538,13 +537,13 @@ static int read_feed(const struct graph_view *v, struct keys keys, const char *t
     int rc;
 
     (void)graph_view_tensor(v, name, &dtype);
-    if (!array_parse_has(dtype))
+    if (!tensor_text_has(dtype))
         rc = err_set(err, ERR_UNSUPPORTED, "values of %s cannot be fed",
                      dtype_name(dtype));
     else if (value[0] == '@')
-        rc = array_file_read(&ret->value, value + 1, dtype, err);
+        rc = tensor_file_read(&ret->value, value + 1, dtype, err);
     else
-        rc = array_parse(&ret->value, value, strlen(value), dtype, err);
+        rc = tensor_text_read(&ret->value, value, strlen(value), dtype, err);
     ret->name = name;
     if (rc < 0)
         (void)err_wrap(err, "--feed %s", name);

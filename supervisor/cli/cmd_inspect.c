@@ -1,12 +1,12 @@
 /* `brood inspect`: lists tensors as tensorflow.python.tools.inspect_checkpoint does, and prints
- * their values (array_text.h). */
+ * their values (tensor_text.h). */
 #include "common/ckpt/bundle.h"
 #include "common/ckpt/ckpt_find.h"
 #include "common/ckpt/ckpt_state.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/tensor_print.h"
+#include "supervisor/cli/tensor_text.h"
 #include "supervisor/metrics/json.h"
 
 #include <inttypes.h>

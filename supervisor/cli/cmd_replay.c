@@ -6,8 +6,8 @@
 #include "common/store/layout.h"
 #include "common/store/store_view.h"
 #include "supervisor/cli/keep.h"
-#include "supervisor/cli/tensor_export.h"
-#include "supervisor/cli/tensor_print.h"
+#include "supervisor/cli/npy.h"
+#include "supervisor/cli/tensor_text.h"
 #include "supervisor/control/msg_json.h"
 #include "supervisor/env/env.h"
 #include "supervisor/rollout/probe.h"
@@ -509,26 +509,24 @@ static size_t replay_view_count(const struct replay_view *v, const char *name)
 /* Writes all values as an .npz; their names are AGENT/STAGE/UPDATE.PASS.RUN/TENSOR. */
 static int replay_view_write(struct replay_view *v, const char *path, struct err *err)
 {
-    struct npz_value *values = xcalloc(v->n + 1, sizeof(*values));
-    size_t n = 0;
-    int rc;
+    struct npz *z;
+    int rc = npz_begin(&z, path, err);
 
+    if (rc < 0)
+        return rc;
     sort(v);
-    for (size_t i = 0; i < v->n; i++) {
+    for (size_t i = 0; i < v->n && rc == 0; i++) {
         const struct replay_item *x = &v->items[i];
+        char *name;
 
         if (x->kind != A_VALUE || x->value.dtype == DT_INVALID)
             continue;
-        values[n].value = &x->value;
-        values[n++].name =
-            xasprintf("%s/%s/%" PRIu64 ".%" PRIu64 ".%" PRIu64 "/%s", x->at.agent,
-                      x->at.stage, x->at.update, x->at.pass, x->run, x->name);
+        name = xasprintf("%s/%s/%" PRIu64 ".%" PRIu64 ".%" PRIu64 "/%s", x->at.agent,
+                         x->at.stage, x->at.update, x->at.pass, x->run, x->name);
+        rc = npz_add(z, name, &x->value, err);
+        free(name);
     }
-    rc = npz_write(path, values, n, err);
-    for (size_t i = 0; i < n; i++)
-        free((char *)(uintptr_t)values[i].name);
-    free(values);
-    return rc;
+    return npz_end(z, rc, err);
 }
 
 static void replay_view_done(struct replay_view *v)

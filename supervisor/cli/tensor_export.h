@@ -3,14 +3,12 @@
  * safetensors  u64 length of the header; the header, JSON: name -> {dtype, shape,
  *              data_offsets from the end of the header}, padded with blanks to a
  *              multiple of 8; the tensors one after another in that order.
- * npz          a zip archive of `<name>.npy`, uncompressed, dated 1980-01-01, so
- *              that equal tensors give equal files; up to 4 GiB.
+ * npz          npy.h; up to 4 GiB.
  * Both         little-endian, row-major; the file is written completely or not at all; one
- *              tensor is in memory at a time. A dtype that the format lacks is refused
- *              before anything is written, and the message names it.
+ *              tensor is in memory at a time. A dtype that the format lacks is refused, and
+ *              the message names it.
  * Errors       ERR_UNSUPPORTED, ERR_LIMIT, those of reading the checkpoint, -errno.
- * Source       github.com/huggingface/safetensors, README "Format"; numpy/lib/format.py;
- *              PKWARE APPNOTE.TXT
+ * Source       github.com/huggingface/safetensors, README "Format"
  */
 #ifndef SUPERVISOR_CLI_TENSOR_EXPORT_H
 #define SUPERVISOR_CLI_TENSOR_EXPORT_H
@@ -25,13 +23,6 @@ struct tensor_export { /* all borrowed */
 };
 
 int tensor_export_safetensors(const struct tensor_export *x, struct err *err);
-struct npz_value { /* borrowed */
-    const char *name;
-    const struct tensor *value;
-};
-/* Writes tensors that are in memory. */
-int npz_write(const char *path, const struct npz_value *values, size_t n,
-              struct err *err);
 int tensor_export_npz(const struct tensor_export *x, struct err *err);
 
 #endif
