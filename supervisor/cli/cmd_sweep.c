@@ -30,7 +30,7 @@ enum {
     MAX_KILLS = 5, /* of a run, one after the other, without a step between them */
 };
 
-/* What became of a run's commands in this sweep. */
+/* What became of a run's commands in this stage. */
 struct attempts {
     int is_over; /* no further one: the last failed, or was stopped */
     int n_kills; /* since it got to this step */
@@ -41,6 +41,7 @@ struct sweep {
     const struct cli *cli;
     struct study study;
     struct study_dir *dir;
+    struct study_stage stage;
     const char *name;
     uint64_t run_steps;      /* run.env_steps of the base; 0: none */
     struct study_view *view; /* NULL: lines only */
@@ -48,23 +49,18 @@ struct sweep {
     char **srun; /* the words before each trial's command; NULL: trials run here */
     char srun_name[SLURM_NAME_BYTES];
     int retries_failed;
-    size_t *trial; /* [n] that take part in the rung */
-    size_t n;
-    struct lineage lineage;    /* of pbt; otherwise all-zero */
-    size_t rung;               /* or the round */
-    uint64_t until;            /* of the rung; 0: to the run's end */
-    struct attempts *attempts; /* [trials * seeds] */
+    struct attempts *attempts; /* [runs of the stage] */
     struct batch *batch;       /* that runs now */
     double best;               /* NaN: none yet */
     size_t best_trial;
-    size_t n_ended, n_all; /* runs of the rung */
+    size_t n_ended, n_all; /* runs of the stage */
 };
 
-/* The runs that have not come to the end of the rung, with their commands. */
+/* The runs that have not come to the end of the stage, with their commands. */
 struct batch {
     struct arena arena;
     struct job *job;
-    size_t *of;  /* index of trial and seed: trial * n_seeds + seed */
+    size_t *of;  /* the run's number in the stage */
     char *waits; /* [n]: the job only waits for another command's run */
     size_t n;
 };
@@ -90,18 +86,7 @@ static void say(const struct sweep *w, const char *fmt, ...)
 
 /* ---- runs ---- */
 
-/* Looks how far the run of a trial and seed is on its way to the end of the rung. */
-static struct study_run look(const struct sweep *w, size_t trial, size_t seed)
-{
-    const struct study_run_id id = {trial, seed,
-                                    lineage_birth(&w->lineage, w->rung, trial)};
-    struct study_run run;
-
-    study_run_look(&run, &w->study, study_dir_path(w->dir), &id, w->until);
-    return run;
-}
-
-/* Its last part. */
+/* The last part of its path. */
 static const char *name_of_run(const struct study_run *run)
 {
     return strrchr(run->path, '/') + 1;
@@ -110,24 +95,25 @@ static const char *name_of_run(const struct study_run *run)
 /* ---- the command of a run ---- */
 
 /* `brood run` for a new run, `brood resume` for one that has a checkpoint. */
-static struct job make_job(const struct sweep *sweep, size_t trial, size_t seed,
+static struct job make_job(const struct sweep *sweep, size_t of,
                            const struct study_run *run, struct arena *arena)
 {
     const struct study *s = &sweep->study;
+    const struct study_run_id id = study_stage_id(&sweep->stage, of);
     struct words w = {.arena = arena};
     const char *sets[STUDY_MAX_SETS];
     /* A fork has a checkpoint, and settings of its own. */
-    const int is_new =
-        !run->has_checkpoint && lineage_birth(&sweep->lineage, sweep->rung, trial) == 0;
-    const size_t n_sets = is_new ? study_sets(s, trial, sets, arena) : 0;
+    const int is_new = !run->has_checkpoint && id.birth == 0;
+    const size_t n_sets = is_new ? study_sets(s, id.trial, sets, arena) : 0;
 
     words_add(&w, "brood", is_new ? "run" : "resume", "--quiet", NULL);
-    if (sweep->until > 0)
-        words_add(&w, "--until", arena_printf(arena, "%" PRIu64, sweep->until), NULL);
+    if (sweep->stage.until > 0)
+        words_add(&w, "--until", arena_printf(arena, "%" PRIu64, sweep->stage.until),
+                  NULL);
     if (is_new) /* --force: replaces an attempt that left no checkpoint */
         words_add(&w, "--force", "--runs-dir", study_dir_path(sweep->dir), "--name",
                   arena_strdup(arena, name_of_run(run)), "--seed",
-                  arena_printf(arena, "%" PRIu64, s->seeds[seed]), NULL);
+                  arena_printf(arena, "%" PRIu64, s->seeds[id.seed]), NULL);
     if (s->memory_bytes > 0)
         words_add(&w, "--memory-limit",
                   arena_printf(arena, "%" PRId64 "B", s->memory_bytes), NULL);
@@ -152,68 +138,55 @@ static struct job make_wait(const struct study_run *run, struct arena *arena)
                         .argv = words_argv(&w)};
 }
 
-/* ---- a rung ---- */
+/* ---- a stage ---- */
 
-/* Collects the runs that have not reached the rung's end. */
+/* Collects the runs that have not reached the stage's end. */
 static void make_batch(struct sweep *w, struct batch *b)
 {
-    const size_t seeds = w->study.n_seeds;
-
-    b->job = xcalloc(w->n * seeds + 1, sizeof(*b->job));
-    b->of = xcalloc(w->n * seeds + 1, sizeof(*b->of));
-    b->waits = xcalloc(w->n * seeds + 1, 1);
-    for (size_t i = 0; i < w->n * seeds; i++) {
-        const size_t trial = w->trial[i / seeds], seed = i % seeds;
-        struct study_run run = look(w, trial, seed);
+    b->job = xcalloc(w->n_all + 1, sizeof(*b->job));
+    b->of = xcalloc(w->n_all + 1, sizeof(*b->of));
+    b->waits = xcalloc(w->n_all + 1, 1);
+    for (size_t i = 0; i < w->n_all; i++) {
+        struct study_run run = study_stage_look(&w->stage, i);
 
         if (run.state != STUDY_RUN_REACHED &&
             (run.state != STUDY_RUN_FAILED || w->retries_failed) &&
-            !w->attempts[trial * seeds + seed].is_over) {
-            b->of[b->n] = trial * seeds + seed;
+            !w->attempts[i].is_over) {
+            b->of[b->n] = i;
             b->waits[b->n] = run.state == STUDY_RUN_LIVE;
             b->job[b->n++] = run.state == STUDY_RUN_LIVE
                                  ? make_wait(&run, &b->arena)
-                                 : make_job(w, trial, seed, &run, &b->arena);
+                                 : make_job(w, i, &run, &b->arena);
         }
         study_run_done(&run);
     }
 }
 
-/* The mean over the seeds at the rung; NaN: a seed has no value. */
-static double trial_value(const struct sweep *w, size_t trial)
+/* Looks whether the i-th trial of the stage is the best so far. */
+static void note_value(struct sweep *w, size_t i)
 {
-    double sum = 0;
+    const double v = study_stage_value(&w->stage, i);
 
-    for (size_t k = 0; k < w->study.n_seeds; k++) {
-        struct study_run run = look(w, trial, k);
-
-        sum += run.value;
-        study_run_done(&run);
-    }
-    return sum / (double)w->study.n_seeds;
-}
-
-static void note_value(struct sweep *w, size_t trial, double v)
-{
     if (!halving_is_better(v, w->best, w->study.is_max))
         return;
     w->best = v;
-    w->best_trial = trial;
+    w->best_trial = w->stage.trial[i];
 }
 
-static void print_event(const struct sweep *w, size_t trial, size_t seed,
-                        const struct study_run *run, int code)
+static void print_event(const struct sweep *w, size_t i, const struct study_run *run,
+                        int code)
 {
+    const struct study_run_id id = study_stage_id(&w->stage, i);
     struct json j = {0};
 
     msg_json_begin_event(&j, "trial");
-    json_put_u64(&j, "trial", trial + 1);
-    json_put_u64(&j, "seed", w->study.seeds[seed]);
+    json_put_u64(&j, "trial", id.trial + 1);
+    json_put_u64(&j, "seed", w->study.seeds[id.seed]);
     if (w->study.method == STUDY_PBT) {
         json_put_str(&j, "run", name_of_run(run));
-        json_put_u64(&j, "round", w->rung + 1);
+        json_put_u64(&j, "round", w->stage.rung + 1);
     } else {
-        json_put_u64(&j, "rung", w->rung);
+        json_put_u64(&j, "rung", w->stage.rung);
     }
     json_put_f64(&j, "value", run->value);
     json_put_i64(&j, "exit_code", code);
@@ -231,8 +204,8 @@ static void print_progress(const struct sweep *w, const struct study_run *run, i
         (void)snprintf(value, sizeof(value), "failed");
     else
         (void)snprintf(value, sizeof(value), "has no value (exit code %d)", code);
-    if (w->until > 0 && run->failure == NULL)
-        (void)snprintf(step, sizeof(step), " at step %" PRIu64, w->until);
+    if (w->stage.until > 0 && run->failure == NULL)
+        (void)snprintf(step, sizeof(step), " at step %" PRIu64, w->stage.until);
     if (!isnan(w->best))
         (void)snprintf(best, sizeof(best), "; best so far %zu with %.4g",
                        w->best_trial + 1, w->best);
@@ -245,10 +218,9 @@ static void print_progress(const struct sweep *w, const struct study_run *run, i
 static void on_start(void *ctx, size_t job)
 {
     struct sweep *w = ctx;
-    const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
 
     if (w->view != NULL)
-        study_view_run(w->view, of / seeds, of % seeds, "running", 0, (double)NAN);
+        study_view_run(w->view, w->batch->of[job], "running", 0, (double)NAN);
 }
 
 static void on_line(void *ctx, const char *line, size_t len)
@@ -290,10 +262,9 @@ static int is_killed_again(struct sweep *w, struct attempts *a,
 static void on_end(void *ctx, size_t job, int code)
 {
     struct sweep *w = ctx;
-    const size_t of = w->batch->of[job], seeds = w->study.n_seeds;
-    const size_t trial = of / seeds, seed = of % seeds;
+    const size_t of = w->batch->of[job];
     struct attempts *a = &w->attempts[of];
-    struct study_run run = look(w, trial, seed);
+    struct study_run run = study_stage_look(&w->stage, of);
 
     /* A run that was killed is tried again, unless that is futile. So is one for which the
      * job only waited, and a live one, which another command is just ending. One that a user
@@ -303,7 +274,7 @@ static void on_end(void *ctx, size_t job, int code)
                  !w->batch->waits[job] &&
                  (code < RUN_EXIT_SIGNALLED || is_killed_again(w, a, &run));
     if (w->view != NULL)
-        study_view_run(w->view, trial, seed,
+        study_view_run(w->view, of,
                        run.state == STUDY_RUN_REACHED  ? "done"
                        : run.state == STUDY_RUN_FAILED ? "failed"
                        : a->is_over                    ? "stopped"
@@ -311,30 +282,29 @@ static void on_end(void *ctx, size_t job, int code)
                        run.steps, run.value);
     if (run.state == STUDY_RUN_REACHED || a->is_over) {
         w->n_ended++;
-        note_value(w, trial, trial_value(w, trial));
+        note_value(w, of / w->study.n_seeds);
         if (w->cli->json)
-            print_event(w, trial, seed, &run, code);
+            print_event(w, of, &run, code);
         if (!w->cli->quiet)
             print_progress(w, &run, code);
     }
     study_run_done(&run);
 }
 
-/* Returns 0 when all runs of the rung have come as far as they can, CLI_STOPPED after a
+/* Returns 0 when all runs of the stage have come as far as they can, CLI_STOPPED after a
  * signal, CLI_FAILED if one could not be started. */
-static int run_rung(struct sweep *w)
+static int run_stage(struct sweep *w)
 {
-    struct study_stage stage;
     int stopped = CLI_DONE;
 
     w->best = (double)NAN;
-    w->n_all = w->n * w->study.n_seeds;
-    for (size_t i = 0; i < w->n; i++) /* values from an earlier sweep */
-        note_value(w, w->trial[i], trial_value(w, w->trial[i]));
-    if (w->view != NULL) {
-        study_stage_of(&stage, &w->study, w->rung, w->n, w->until, w->run_steps);
-        study_view_begin(w->view, &stage, w->trial, w->n, w->rung);
-    }
+    w->n_all = study_stage_n_runs(&w->stage);
+    free(w->attempts);
+    w->attempts = xcalloc(w->n_all + 1, sizeof(*w->attempts));
+    for (size_t i = 0; i < w->stage.n; i++) /* values from an earlier sweep */
+        note_value(w, i);
+    if (w->view != NULL)
+        study_view_begin(w->view);
     for (;;) {
         struct batch b = {0};
 
@@ -373,40 +343,44 @@ static int run_rung(struct sweep *w)
 /* Keeps the values of a rung that is over. */
 static int keep_values(struct sweep *w, struct err *err)
 {
-    const size_t seeds = w->study.n_seeds;
-    const size_t n = w->study.passed.n;
+    struct rungs *passed = &w->study.passed;
+    const size_t n = passed->n;
 
-    for (size_t i = 0; i < w->n * seeds; i++) {
-        const size_t trial = w->trial[i / seeds];
-        const uint64_t seed = w->study.seeds[i % seeds];
-        struct study_run run = look(w, trial, i % seeds);
+    for (size_t i = 0; i < w->n_all; i++) {
+        const struct study_run_id id = study_stage_id(&w->stage, i);
+        const uint64_t seed = w->study.seeds[id.seed], until = w->stage.until;
+        struct study_run run = study_stage_look(&w->stage, i);
 
-        if (!isnan(run.value) &&
-            isnan(rungs_find(&w->study.passed, w->until, trial, seed)))
-            rungs_add(&w->study.passed,
-                      &(struct rung_value){w->until, trial, seed, run.value});
+        if (!isnan(run.value) && isnan(rungs_find(passed, until, id.trial, seed)))
+            rungs_add(passed, &(struct rung_value){until, id.trial, seed, run.value});
         study_run_done(&run);
     }
-    return w->study.passed.n == n
-               ? 0
-               : rungs_write(&w->study.passed, study_dir_path(w->dir), err);
+    return passed->n == n ? 0 : rungs_write(passed, w->stage.dir, err);
 }
 
-/* Keeps the trials that take part in the next rung. */
-static void go_up(struct sweep *w)
+/* The values of the stage's trials; free(). */
+static double *values_of(const struct sweep *w)
 {
-    double *value = xcalloc(w->n + 1, sizeof(*value));
-    size_t *kept = xcalloc(w->n + 1, sizeof(*kept)), n;
+    double *value = xcalloc(w->stage.n + 1, sizeof(*value));
 
-    for (size_t i = 0; i < w->n; i++)
-        value[i] = trial_value(w, w->trial[i]);
-    n = halving_keep(w->trial, value, w->n, w->study.keep, w->study.is_max, kept);
-    say(w, "%s: %zu of %zu trials continue from step %" PRIu64, w->name, n, w->n,
-        w->until);
+    for (size_t i = 0; i < w->stage.n; i++)
+        value[i] = study_stage_value(&w->stage, i);
+    return value;
+}
+
+/* Goes on to the next rung, in which some of the trials take part. Returns 0 if there is none. */
+static int go_up(struct sweep *w)
+{
+    const size_t n = w->stage.n;
+    const uint64_t step = w->stage.until;
+    double *value = values_of(w);
+    const int goes_on = study_stage_next(&w->stage, value);
+
     free(value);
-    free(w->trial);
-    w->trial = kept;
-    w->n = n;
+    if (goes_on)
+        say(w, "%s: %zu of %zu trials continue from step %" PRIu64, w->name, w->stage.n,
+            n, step);
+    return goes_on && w->stage.n > 0;
 }
 
 /* Prints the error below the view. */
@@ -419,18 +393,14 @@ static int fail(struct sweep *w, struct err *err)
 
 static int run_rungs(struct sweep *w)
 {
-    const size_t rungs = study_n_rungs(&w->study);
     struct err err = {0};
-    int code = 0, rc = study_dir_look(&w->study, study_dir_path(w->dir), &err);
+    int code, rc = 0;
 
-    for (w->rung = 0; w->rung < rungs && rc == 0 && code == 0 && w->n > 0; w->rung++) {
-        w->until = study_rung_until(&w->study, w->rung);
-        code = run_rung(w);
-        if (code == 0 && w->until > 0)
+    do {
+        code = run_stage(w);
+        if (code == 0 && w->stage.until > 0)
             rc = keep_values(w, &err);
-        if (code == 0 && rc == 0 && w->rung + 1 < rungs)
-            go_up(w);
-    }
+    } while (code == 0 && rc == 0 && go_up(w));
     return rc == 0 ? code : fail(w, &err);
 }
 
@@ -438,12 +408,12 @@ static int run_rungs(struct sweep *w)
 
 static void print_replaced(const struct sweep *w)
 {
-    const struct lineage *l = &w->lineage;
+    const struct lineage *l = &w->stage.lineage;
     const int is_last = l->n == w->study.pbt.rounds;
 
     say(w, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
         w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
-    for (size_t i = 0; i < w->n && !is_last; i++) {
+    for (size_t i = 0; i < w->stage.n && !is_last; i++) {
         const size_t from = lineage_from(l, l->n - 1, i);
 
         if (from != i)
@@ -455,13 +425,14 @@ static void print_replaced(const struct sweep *w)
  * refused. */
 static int check_round(const struct sweep *w)
 {
-    for (size_t i = 0; i < w->n * w->study.n_seeds; i++) {
-        struct study_run run = look(w, i / w->study.n_seeds, i % w->study.n_seeds);
+    for (size_t i = 0; i < w->n_all; i++) {
+        struct study_run run = study_stage_look(&w->stage, i);
         const int is_over =
             run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
 
         if (!is_over)
-            say(w, "%s: round %zu waits for %s", w->name, w->rung + 1, name_of_run(&run));
+            say(w, "%s: round %zu waits for %s", w->name, w->stage.rung + 1,
+                name_of_run(&run));
         study_run_done(&run);
         if (!is_over)
             return CLI_STOPPED;
@@ -472,22 +443,20 @@ static int check_round(const struct sweep *w)
 /* Adds the round to the lineage. Fails if no member has a value. */
 static int end_round(struct sweep *w, struct err *err)
 {
-    double *value = xcalloc(w->n + 1, sizeof(*value));
-    struct study_run first = look(w, 0, 0);
+    double *value = values_of(w);
+    struct study_run first = study_stage_look(&w->stage, 0);
     size_t failed = 0;
     int rc;
 
-    for (size_t i = 0; i < w->n; i++) {
-        value[i] = trial_value(w, i);
+    for (size_t i = 0; i < w->stage.n; i++)
         failed += isnan(value[i]);
-    }
-    rc = failed < w->n
-             ? lineage_add(&w->lineage, study_dir_path(w->dir), value, err)
+    rc = failed < w->stage.n
+             ? lineage_add(&w->stage.lineage, w->stage.dir, value, err)
              : err_set(err, ERR_STATE,
                        "%s: no member has a value after round %zu, so that none "
                        "can be continued; `brood logs %s/%s` shows why one failed, and "
                        "metric.column must have a finite value in every round",
-                       w->name, w->rung + 1, w->name, name_of_run(&first));
+                       w->name, w->stage.rung + 1, w->name, name_of_run(&first));
     study_run_done(&first);
     free(value);
     if (rc == 0)
@@ -511,7 +480,7 @@ static int make_forks(struct sweep *w, struct err *err)
     const int rc = binaries_find(&bin, err);
 
     return rc < 0 ? rc
-                  : study_forks_make(&w->lineage, study_dir_path(w->dir),
+                  : study_forks_make(&w->stage.lineage, w->stage.dir,
                                      &(struct fork_args){.is_tried = 1,
                                                          .binaries = &bin,
                                                          .argc = w->cli->argc,
@@ -525,16 +494,14 @@ static int make_forks(struct sweep *w, struct err *err)
 static int run_rounds(struct sweep *w)
 {
     struct err err = {0};
-    int code = 0, rc = lineage_read(&w->lineage, &w->study, study_dir_path(w->dir), &err);
+    int code = 0, rc = 0;
 
-    while (rc == 0 && code == 0 && w->lineage.n < w->study.pbt.rounds) {
+    while (rc == 0 && code == 0 && w->stage.lineage.n < w->study.pbt.rounds) {
         rc = make_forks(w, &err);
         if (rc < 0)
             break;
-        memset(w->attempts, 0, w->n * w->study.n_seeds * sizeof(*w->attempts));
-        w->rung = w->lineage.n;
-        w->until = lineage_step(&w->study, w->rung);
-        code = run_rung(w);
+        study_stage_next_round(&w->stage);
+        code = run_stage(w);
         if (code == 0)
             code = check_round(w);
         if (code == 0)
@@ -545,18 +512,17 @@ static int run_rounds(struct sweep *w)
 
 static int run_study(struct sweep *w)
 {
+    struct err err = {0};
     int code;
 
-    w->attempts = xcalloc(w->study.trials * w->study.n_seeds, sizeof(*w->attempts));
-    w->trial = xcalloc(w->study.trials + 1, sizeof(*w->trial));
-    for (w->n = 0; w->n < w->study.trials; w->n++)
-        w->trial[w->n] = w->n;
+    if (study_stage_begin(&w->stage, &w->study, study_dir_path(w->dir), &err) < 0)
+        return cli_fail(w->cli, CLI_FAILED, &err);
+    if (!w->cli->quiet && !w->cli->json)
+        w->view = study_view_new(&w->stage, w->name, w->run_steps, 1);
     code = w->study.method == STUDY_PBT ? run_rounds(w) : run_rungs(w);
     study_view_free(w->view);
-    w->view = NULL;
-    lineage_done(&w->lineage);
+    study_stage_done(&w->stage);
     free(w->attempts);
-    free(w->trial);
     return code;
 }
 
@@ -790,9 +756,6 @@ static int sweep(struct sweep *w)
         (void)fprintf(stderr, "%s: %zu trials with %zu seed%s, in %s\n", w->name,
                       w->study.trials, w->study.n_seeds, w->study.n_seeds == 1 ? "" : "s",
                       study_dir_path(w->dir));
-    if (!w->cli->quiet && !w->cli->json)
-        w->view =
-            study_view_new(&w->study, w->name, study_dir_path(w->dir), &w->lineage, 1);
     code = run_study(w);
     code = print_end(w, code);
     study_dir_close(w->dir);

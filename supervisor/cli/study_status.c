@@ -6,7 +6,6 @@
 #include "supervisor/cli/study_view.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/rundir/run_dir.h"
-#include "supervisor/study/halving.h"
 
 #include <math.h>
 #include <poll.h>
@@ -17,14 +16,12 @@ enum { TICK_MS = 100 };
 
 struct study_status {
     struct study study;
-    struct lineage lineage; /* of pbt; otherwise all-zero */
-    const char *path;       /* the study's folder, borrowed */
+    struct study_stage stage; /* its rung or round */
+    const char *path;         /* the study's folder, borrowed */
     char *name;
+    uint64_t run_steps;
     int is_live; /* a `brood sweep` works on it */
     int is_over; /* all its runs have come to the end, or failed */
-    struct study_stage stage;
-    size_t rung; /* or the round, from 0 */
-    size_t *trial, n;
 };
 
 /* ---- the rung or round ---- */
@@ -55,20 +52,15 @@ static int read_run_steps(const struct study *s, const char *folder, uint64_t *r
 /* Fills in the values of the trials that take part, NaN for those that have none. Returns
  * whether all runs have come to the end of the rung or failed. *ret_has_gone_on: a run
  * has gone on beyond it, so that the rung is over, too. */
-static int look_at_rung(const struct study_status *p, uint64_t until, double *value,
-                        int *ret_has_gone_on)
+static int look_at_rung(const struct study_stage *g, double *value, int *ret_has_gone_on)
 {
-    const size_t seeds = p->study.n_seeds;
+    const size_t seeds = g->study->n_seeds;
     int is_over = 1;
 
     *ret_has_gone_on = 0;
-    for (size_t i = 0; i < p->n * seeds; i++) {
-        const size_t trial = p->trial[i / seeds];
-        const struct study_run_id id = {trial, i % seeds,
-                                        lineage_birth(&p->lineage, p->rung, trial)};
-        struct study_run run;
+    for (size_t i = 0; i < study_stage_n_runs(g); i++) {
+        struct study_run run = study_stage_look(g, i);
 
-        study_run_look(&run, &p->study, p->path, &id, until);
         value[i / seeds] =
             (i % seeds == 0 ? 0 : value[i / seeds]) + run.value / (double)seeds;
         is_over &= run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
@@ -79,68 +71,41 @@ static int look_at_rung(const struct study_status *p, uint64_t until, double *va
 }
 
 /* Finds the rung that the study is at: the first one that is not over, or the last.
- * Methods other than asha have one. Returns the rung's last step. */
-static uint64_t find_rung(struct study_status *p)
+ * Methods other than asha have one. */
+static void find_rung(struct study_status *p)
 {
-    const struct study *s = &p->study;
-    double *value = xcalloc(p->n + 1, sizeof(*value));
-    uint64_t until;
+    double *value = xcalloc(p->stage.n + 1, sizeof(*value));
+    int has_gone_on;
 
-    for (;; p->rung++) {
-        size_t *kept;
-        int has_gone_on;
-
-        until = study_rung_until(s, p->rung);
-        p->is_over = look_at_rung(p, until, value, &has_gone_on);
-        if (p->rung + 1 == study_n_rungs(s) || (!p->is_over && !has_gone_on))
-            break;
-        kept = xcalloc(p->n + 1, sizeof(*kept));
-        p->n = halving_keep(p->trial, value, p->n, s->keep, s->is_max, kept);
-        free(p->trial);
-        p->trial = kept;
-    }
+    do
+        p->is_over = look_at_rung(&p->stage, value, &has_gone_on);
+    while ((p->is_over || has_gone_on) && study_stage_next(&p->stage, value));
     free(value);
-    return until;
 }
 
 static int find_stage(struct study_status *p, struct err *err)
 {
-    const struct study *s = &p->study;
-    uint64_t until, run_steps = 0;
-    int rc = read_run_steps(s, p->path, &run_steps, err);
+    const int rc = study_stage_begin(&p->stage, &p->study, p->path, err);
 
-    if (rc == 0)
-        rc = study_dir_look(&p->study, p->path, err);
     p->is_live = study_dir_is_locked(p->path);
-    p->rung = 0;
-    p->trial = xcalloc(s->trials + 1, sizeof(*p->trial));
-    for (p->n = 0; p->n < s->trials; p->n++)
-        p->trial[p->n] = p->n;
-    if (rc == 0 && s->method == STUDY_PBT)
-        rc = lineage_read(&p->lineage, s, p->path, err);
     if (rc < 0)
         return rc;
-    if (s->method == STUDY_PBT) {
-        p->is_over = p->lineage.n >= s->pbt.rounds;
-        p->rung = p->is_over ? s->pbt.rounds - 1 : p->lineage.n;
-        until = lineage_step(s, p->rung);
-    } else {
-        until = find_rung(p);
-    }
-    study_stage_of(&p->stage, s, p->rung, p->n, until, run_steps);
+    if (p->study.method == STUDY_PBT)
+        p->is_over = p->stage.lineage.n >= p->study.pbt.rounds;
+    else
+        find_rung(p);
     return 0;
 }
 
 static void study_status_done(struct study_status *p)
 {
-    lineage_done(&p->lineage);
+    study_stage_done(&p->stage);
     study_done(&p->study);
-    free(p->trial);
     free(p->name);
     *p = (struct study_status){0};
 }
 
-/* *ret must not be moved until study_status_done: its lineage points into it. *ret is
+/* *ret must not be moved until study_status_done: its stage points into it. *ret is
  * all-zero after an error. */
 static int study_status_read(struct study_status *ret, const char *path, struct err *err)
 {
@@ -148,6 +113,8 @@ static int study_status_read(struct study_status *ret, const char *path, struct 
 
     *ret = (struct study_status){.path = path, .name = run_dir_name_of(path)};
     rc = study_dir_read(&ret->study, path, err);
+    if (rc == 0)
+        rc = read_run_steps(&ret->study, path, &ret->run_steps, err);
     if (rc == 0)
         rc = find_stage(ret, err);
     if (rc < 0)
@@ -160,8 +127,7 @@ static int study_status_refresh(struct study_status *p, struct err *err)
 {
     int rc;
 
-    lineage_done(&p->lineage);
-    free(p->trial);
+    study_stage_done(&p->stage);
     rc = find_stage(p, err);
     if (rc < 0)
         study_status_done(p);
@@ -178,12 +144,7 @@ static const char *state_of(const struct study_status *p)
 /* Returns NULL if is_drawn, and stderr is no terminal that can redraw. */
 static struct study_view *view_of(const struct study_status *p, int is_drawn)
 {
-    return study_view_new(&p->study, p->name, p->path, &p->lineage, is_drawn);
-}
-
-static void begin_view(const struct study_status *p, struct study_view *v)
-{
-    study_view_begin(v, &p->stage, p->trial, p->n, p->rung);
+    return study_view_new(&p->stage, p->name, p->run_steps, is_drawn);
 }
 
 int study_status_print(const struct cli *cli, const char *path)
@@ -195,7 +156,7 @@ int study_status_print(const struct cli *cli, const char *path)
     if (study_status_read(&p, path, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
     v = view_of(&p, 0);
-    begin_view(&p, v);
+    study_view_begin(v);
     if (cli->json)
         study_view_print_json(v, state_of(&p));
     else
@@ -221,7 +182,7 @@ static int watch(const struct cli *cli, struct study_status *p, struct study_vie
                  int is_drawn, int signals, struct err *err)
 {
     struct pollfd fd = {.fd = signals, .events = POLLIN};
-    size_t rung = p->rung, n_ended = study_view_n_ended(v);
+    size_t rung = p->stage.rung, n_ended = study_view_n_ended(v);
     double due = monotonic_s() + 1;
 
     while (p->is_live) {
@@ -236,12 +197,12 @@ static int watch(const struct cli *cli, struct study_status *p, struct study_vie
             continue;
         if (study_status_refresh(p, err) < 0)
             return err->code;
-        begin_view(p, v);
+        study_view_begin(v);
         due = begun + fmax(1, 10 * (monotonic_s() - begun));
         if (!is_drawn && p->is_live &&
-            (rung != p->rung || n_ended != study_view_n_ended(v)))
+            (rung != p->stage.rung || n_ended != study_view_n_ended(v)))
             print_change(cli, p, v);
-        rung = p->rung;
+        rung = p->stage.rung;
         n_ended = study_view_n_ended(v);
     }
     return 1;
@@ -256,7 +217,7 @@ static int attach(const struct cli *cli, struct study_status *p, struct err *err
 
     if (v == NULL)
         v = view_of(p, 0);
-    begin_view(p, v);
+    study_view_begin(v);
     if (!is_drawn)
         print_change(cli, p, v);
     rc = watch(cli, p, v, is_drawn, signals, err);

@@ -187,8 +187,15 @@ enum {
     PRINTED_HEAD = 8 /* more lines than those above the trials */
 };
 
+/* How far the study is: a rung or round, or all of it. */
+struct course {
+    char name[64];         /* "rung 1 of 3"; "" */
+    uint64_t first, until; /* steps of each run; until 0: not known */
+    double before, total; /* steps of all runs: in earlier stages, in all; 0: not known */
+};
+
 struct run {
-    size_t trial, seed;
+    size_t trial;
     const char *state;
     uint64_t steps;
     double value;
@@ -197,15 +204,15 @@ struct run {
 struct study_view {
     int64_t waited_ms; /* for answers of runs, in this round of questions */
     const struct study *study;
-    const char *name, *dir;
-    const struct lineage *lineage;
+    const struct study_stage *at;
+    const char *name;
+    uint64_t run_steps;
     int is_drawn;
     struct redraw screen;
     struct terminal_keys keys;
-    struct study_stage stage;
-    size_t round;
-    struct run *run;                /* [n * seeds], those of a trial side by side */
-    size_t n;                       /* trials */
+    struct course stage;
+    struct run *run; /* [n * seeds]: as of study_view_begin, also when `at` has gone on */
+    size_t n;        /* trials */
     struct study_view_trial *trial; /* [n], in order */
     size_t top, n_shown;
     double began_s, began_at; /* time and steps of the first frame; 0: none yet */
@@ -219,46 +226,50 @@ static double steps_of(const struct study *s, size_t n, uint64_t first, uint64_t
     return (double)(n * s->n_seeds) * (double)(until - first);
 }
 
-void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
-                    uint64_t until, uint64_t run_steps)
+static struct course course_of(const struct study_stage *at, uint64_t run_steps)
 {
-    *ret = (struct study_stage){.until = until};
+    const struct study *s = at->study;
+    struct course c = {.until = at->until};
+
     if (s->method == STUDY_PBT) {
-        (void)snprintf(ret->name, sizeof(ret->name), "round %zu of %zu", rung + 1,
+        (void)snprintf(c.name, sizeof(c.name), "round %zu of %zu", at->rung + 1,
                        s->pbt.rounds);
-        ret->first = until - s->pbt.interval;
-        ret->before = steps_of(s, n, 0, ret->first);
-        ret->total = steps_of(s, n, 0, lineage_step(s, s->pbt.rounds - 1));
+        c.first = at->until - s->pbt.interval;
+        c.before = steps_of(s, at->n, 0, c.first);
+        c.total = steps_of(s, at->n, 0, lineage_step(s, s->pbt.rounds - 1));
     } else if (s->method == STUDY_ASHA) {
         size_t left = s->trials;
 
-        (void)snprintf(ret->name, sizeof(ret->name), "rung %zu of %zu", rung + 1,
+        (void)snprintf(c.name, sizeof(c.name), "rung %zu of %zu", at->rung + 1,
                        s->n_rungs);
         for (size_t k = 0; k < s->n_rungs; k++) {
             const uint64_t first = k > 0 ? s->rungs[k - 1] : 0;
 
-            left = k == rung ? n : left; /* some may have failed */
-            if (k == rung) {
-                ret->first = first;
-                ret->before = ret->total;
+            left = k == at->rung ? at->n : left; /* some may have failed */
+            if (k == at->rung) {
+                c.first = first;
+                c.before = c.total;
             }
-            ret->total += steps_of(s, left, first, s->rungs[k]);
+            c.total += steps_of(s, left, first, s->rungs[k]);
             left = halving_most(left, s->keep);
         }
     } else {
-        ret->until = run_steps;
-        ret->total = steps_of(s, n, 0, run_steps);
+        c.until = run_steps;
+        c.total = steps_of(s, at->n, 0, run_steps);
     }
+    return c;
 }
 
-struct study_view *study_view_new(const struct study *s, const char *name,
-                                  const char *dir, const struct lineage *lineage,
-                                  int is_drawn)
+struct study_view *study_view_new(const struct study_stage *at, const char *name,
+                                  uint64_t run_steps, int is_drawn)
 {
     struct study_view *v = xcalloc(1, sizeof(*v));
 
-    *v = (struct study_view){
-        .study = s, .name = name, .dir = dir, .lineage = lineage, .is_drawn = is_drawn};
+    *v = (struct study_view){.study = at->study,
+                             .at = at,
+                             .name = name,
+                             .run_steps = run_steps,
+                             .is_drawn = is_drawn};
     redraw_init(&v->screen, STDERR_FILENO);
     if (v->screen.terminal || !is_drawn)
         return v;
@@ -354,7 +365,7 @@ static const struct study_view_trial *find_best(const struct study_view *v)
  * come to the end of the stage. */
 static double steps_done(const struct study_view *v, size_t *ret_ended)
 {
-    const struct study_stage *s = &v->stage;
+    const struct course *s = &v->stage;
     double done = s->before;
 
     *ret_ended = 0;
@@ -382,7 +393,7 @@ static const char *setting(void *ctx, size_t trial, size_t key)
     struct study_view *v = ctx;
 
     return v->study->method == STUDY_PBT
-               ? lineage_settings(v->lineage, v->round, trial)[key]
+               ? lineage_settings(&v->at->lineage, v->at->rung, trial)[key]
                : study_value(v->study, trial, key, &v->arena);
 }
 
@@ -505,21 +516,15 @@ void study_view_print_json(struct study_view *v, const char *state)
 
 /* ---- what comes in ---- */
 
-static struct study_run_id id_of(const struct study_view *v, const struct run *r)
-{
-    return (struct study_run_id){r->trial, r->seed,
-                                 lineage_birth(v->lineage, v->round, r->trial)};
-}
-
 /* Asks a live run how far it is. If it does not answer at once, its steps stay as they
  * are. */
-static void ask(struct study_view *v, struct run *r)
+static void ask(struct study_view *v, size_t run)
 {
     struct control_client *c = NULL;
     struct arena arena = ARENA_ZERO;
     const struct msg *answer;
-    const struct study_run_id id = id_of(v, r);
-    char *path = study_run_path(v->study, v->dir, &id);
+    const struct study_run_id id = study_stage_id(v->at, run);
+    char *path = study_run_path(v->study, v->at->dir, &id);
     struct run_status s;
     const int64_t began_ms = monotonic_ms();
     const int64_t left_ms = ALL_ANSWER_WITHIN_MS - v->waited_ms;
@@ -531,7 +536,7 @@ static void ask(struct study_view *v, struct run *r)
         msg_map(control_client_begin(c, "status"), 0);
         if (control_client_call(c, &answer, NULL) == 0) {
             run_status_unpack(&s, &answer->body, &arena);
-            r->steps = s.env_steps;
+            v->run[run].steps = s.env_steps;
         }
     }
     v->waited_ms += monotonic_ms() - began_ms;
@@ -540,50 +545,35 @@ static void ask(struct study_view *v, struct run *r)
     free(path);
 }
 
-void study_view_begin(struct study_view *v, const struct study_stage *stage,
-                      const size_t *trial, size_t n, size_t round)
+void study_view_begin(struct study_view *v)
 {
-    const size_t seeds = v->study->n_seeds;
-
     v->waited_ms = 0;
-    v->stage = *stage;
-    v->round = round;
-    v->n = n;
-    v->run = xreallocarray(v->run, n * seeds + 1, sizeof(*v->run));
-    v->trial = xreallocarray(v->trial, n + 1, sizeof(*v->trial));
-    for (size_t i = 0; i < n * seeds; i++) {
-        struct run *r = &v->run[i];
-        struct study_run_id id;
-        struct study_run look;
+    v->stage = course_of(v->at, v->run_steps);
+    v->n = v->at->n;
+    v->run = xreallocarray(v->run, study_stage_n_runs(v->at) + 1, sizeof(*v->run));
+    v->trial = xreallocarray(v->trial, v->n + 1, sizeof(*v->trial));
+    for (size_t i = 0; i < v->n * v->study->n_seeds; i++) {
+        struct study_run look = study_stage_look(v->at, i);
 
-        *r = (struct run){.trial = trial[i / seeds], .seed = i % seeds};
-        id = id_of(v, r);
-        study_run_look(&look, v->study, v->dir, &id, v->stage.until);
-        r->state = look.state == STUDY_RUN_REACHED  ? "done"
-                   : look.state == STUDY_RUN_FAILED ? "failed"
-                   : look.state == STUDY_RUN_LIVE   ? "running"
-                                                    : "waiting";
-        r->steps = look.steps;
-        r->value = look.value;
+        v->run[i] = (struct run){v->at->trial[i / v->study->n_seeds],
+                                 look.state == STUDY_RUN_REACHED  ? "done"
+                                 : look.state == STUDY_RUN_FAILED ? "failed"
+                                 : look.state == STUDY_RUN_LIVE   ? "running"
+                                                                  : "waiting",
+                                 look.steps, look.value};
         if (look.state == STUDY_RUN_LIVE)
-            ask(v, r);
+            ask(v, i);
         study_run_done(&look);
     }
     draw(v);
 }
 
-void study_view_run(struct study_view *v, size_t trial, size_t seed, const char *state,
-                    uint64_t steps, double value)
+void study_view_run(struct study_view *v, size_t run, const char *state, uint64_t steps,
+                    double value)
 {
-    for (size_t i = 0; i < v->n * v->study->n_seeds; i++) {
-        struct run *r = &v->run[i];
+    struct run *r = &v->run[run];
 
-        if (r->trial != trial || r->seed != seed)
-            continue;
-        r->state = state;
-        r->steps = steps > 0 ? steps : r->steps;
-        r->value = value;
-    }
+    *r = (struct run){r->trial, state, steps > 0 ? steps : r->steps, value};
 }
 
 void study_view_message(struct study_view *v, const char *text, size_t len)
@@ -607,7 +597,7 @@ void study_view_tick(struct study_view *v)
         v->waited_ms = 0;
         for (size_t i = 0; i < v->n * v->study->n_seeds; i++)
             if (strcmp(v->run[i].state, "running") == 0)
-                ask(v, &v->run[i]);
+                ask(v, i);
     } else if (top == v->top) {
         return;
     }

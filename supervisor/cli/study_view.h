@@ -17,8 +17,7 @@
 #define SUPERVISOR_CLI_STUDY_VIEW_H
 
 #include "common/wire/cursor.h"
-#include "supervisor/study/lineage.h"
-#include "supervisor/study/study_dir.h"
+#include "supervisor/study/study_stage.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,33 +58,19 @@ int study_layout(const struct study_frame *f, struct wbuf *ret, size_t *ret_show
 
 struct study_view; /* opaque */
 
-/* A rung or round, or the whole study. */
-struct study_stage {
-    char name[64];         /* "rung 1 of 3"; "" */
-    uint64_t first, until; /* steps of each run; until 0: not known */
-    double before, total; /* steps of all runs: in earlier stages, in all; 0: not known */
-};
-
-/* The rung or round, from 0, that ends at step `until`, and in which n trials take part.
- * `until` does not matter without rungs and rounds. run_steps: of each run; 0: not known. */
-void study_stage_of(struct study_stage *ret, const struct study *s, size_t rung, size_t n,
-                    uint64_t until, uint64_t run_steps);
-
-/* is_drawn: the view is drawn on stderr; returns NULL if that is no terminal that can
- * redraw. Otherwise only study_view_print shows it. lineage: of pbt; otherwise all-zero.
- * All are borrowed. */
-struct study_view *study_view_new(const struct study *s, const char *name,
-                                  const char *dir, const struct lineage *lineage,
-                                  int is_drawn);
+/* at: the rung or round, which may go on to the next before study_view_begin. run_steps: of
+ * each run; 0: not known. is_drawn: the view is drawn on stderr; returns NULL if that is no
+ * terminal that can redraw. Otherwise only study_view_print shows it. at and name are
+ * borrowed. */
+struct study_view *study_view_new(const struct study_stage *at, const char *name,
+                                  uint64_t run_steps, int is_drawn);
 void study_view_free(struct study_view *v); /* clears it; NULL is fine */
-/* Begins a stage in which n trials take part; round: of pbt. Looks at all of their
- * runs. */
-void study_view_begin(struct study_view *v, const struct study_stage *stage,
-                      const size_t *trial, size_t n, size_t round);
-/* Stores how far a run is that has begun or ended; state: as in struct
+/* Begins the stage: looks at all of its runs. */
+void study_view_begin(struct study_view *v);
+/* Stores how far a run of the stage is that has begun or ended; state: as in struct
  * study_view_trial. */
-void study_view_run(struct study_view *v, size_t trial, size_t seed, const char *state,
-                    uint64_t steps, double value);
+void study_view_run(struct study_view *v, size_t run, const char *state, uint64_t steps,
+                    double value);
 /* Prints a line above the view. */
 void study_view_message(struct study_view *v, const char *text, size_t len);
 /* Call it ten times a second: reads keys, and now and then how far live runs are. */
