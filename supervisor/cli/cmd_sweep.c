@@ -319,7 +319,7 @@ static int run_stage(struct sweep *w)
                                     .at_once = (size_t)w->at_once,
                                     .srun = w->srun,
                                     .srun_name = w->srun_name,
-                                    .cores = w->srun == NULL ? w->study.cores : 0,
+                                    .cores = w->srun == NULL ? (int)w->study.cores : 0,
                                     .goes_on = 1,
                                     .on_start = on_start,
                                     .on_end = on_end,
@@ -803,7 +803,7 @@ static void make_srun(struct sweep *sweep, int n_options, char **options,
     slurm_make_name(sweep->srun_name, "sweep", (size_t)getpid(), unique.id);
     words_add(&w, "srun", "--quiet", "--unbuffered", NULL);
     if (s->cores > 0)
-        words_add(&w, arena_printf(arena, "--cpus-per-task=%d", s->cores), NULL);
+        words_add(&w, arena_printf(arena, "--cpus-per-task=%" PRId64, s->cores), NULL);
     if (s->memory_bytes > 0)
         words_add(&w, arena_printf(arena, "--mem=%" PRId64 "K", s->memory_bytes / 1024),
                   NULL);

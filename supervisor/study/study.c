@@ -7,13 +7,70 @@
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PATH_ENDS ", " /* between the paths of one key of `search` */
+
+/* ---- the keys ---- */
+
+/* Counts are stored as the numbers of the tables. */
+_Static_assert(sizeof(size_t) == sizeof(int64_t), "size_t is as large as int64_t");
+#define STUDY(member) SCHEMA_AT(struct study, member)
+
+static const struct field asha_fields[] = {
+    {.key = "rungs", .type = FIELD_RAW},
+    {"keep", FIELD_F64, STUDY(keep), .flags = FIELD_ABOVE_MIN, SCHEMA_WITHIN(0, 0.999),
+     .default_text = "0.333333333333333333"},
+};
+static const struct schema asha_schema = {SCHEMA_TABLE(asha_fields)};
+
+static const struct field pbt_fields[] = {
+    {"population", FIELD_I64, STUDY(trials), SCHEMA_WITHIN(2, STUDY_MAX_TRIALS)},
+    {"interval", FIELD_I64, STUDY(pbt.interval),
+     SCHEMA_WITHIN(1, (double)(INT64_MAX / STUDY_MAX_ROUNDS))},
+    {"rounds", FIELD_I64, STUDY(pbt.rounds), SCHEMA_WITHIN(1, STUDY_MAX_ROUNDS)},
+    {"quantile", FIELD_F64, STUDY(pbt.quantile), SCHEMA_WITHIN(0.001, 0.5),
+     .default_text = "0.25"},
+    {"resample", FIELD_F64, STUDY(pbt.resample), SCHEMA_WITHIN(0, 1),
+     .default_text = "0.25"},
+    {"keep", FIELD_BOOL, STUDY(pbt.keep)},
+    {.key = "factors", .type = FIELD_RAW},
+};
+static const struct schema pbt_schema = {SCHEMA_TABLE(pbt_fields)};
+
+static const struct field method_fields[] = {
+    {"asha", FIELD_MAP, .schema = &asha_schema},
+    {"pbt", FIELD_MAP, .schema = &pbt_schema},
+};
+static const struct schema method_schema = {SCHEMA_TABLE(method_fields)};
+
+static const struct field metric_fields[] = {
+    {"column", FIELD_TEXT, STUDY(column)},
+    {"mode", FIELD_ENUM, STUDY(is_max), SCHEMA_NAMES("min", "max"),
+     .default_text = "max"},
+    {"last", FIELD_I64, STUDY(last), SCHEMA_WITHIN(1, 1000000), .default_text = "1"},
+};
+static const struct schema metric_schema = {SCHEMA_TABLE(metric_fields)};
+
+static const struct field limits_fields[] = {
+    {"cores", FIELD_I64, STUDY(cores), SCHEMA_WITHIN(1, 4096)},
+    {"memory", FIELD_BYTES, STUDY(memory_bytes)},
+};
+static const struct schema limits_schema = {SCHEMA_TABLE(limits_fields)};
+
+static const struct field file_fields[] = {
+    {"base", FIELD_TEXT, STUDY(base)},
+    {.key = "search", .type = FIELD_RAW},
+    {.key = "method", .type = FIELD_RAW},
+    {"metric", FIELD_MAP, .schema = &metric_schema},
+    {"trials", FIELD_I64, STUDY(trials), SCHEMA_WITHIN(1, STUDY_MAX_TRIALS)},
+    {.key = "seeds", .type = FIELD_RAW},
+    {"seed", FIELD_I64, STUDY(seed), SCHEMA_FROM(0)},
+    {"limits", FIELD_MAP, .schema = &limits_schema},
+};
+static const struct schema file_schema = {SCHEMA_TABLE(file_fields)};
 
 /* ---- reading values ---- */
 
@@ -24,60 +81,17 @@ struct reading {
 
 static int is_real(const struct yaml_node *n, double *ret)
 {
-    char *end;
+    static const struct field any = {
+        .type = FIELD_F64, .min = -HUGE_VAL, .max = HUGE_VAL};
 
-    if (n == NULL || n->kind != YAML_SCALAR || n->quoted || n->text[0] == '\0')
-        return 0;
-    *ret = strtod(n->text, &end);
-    return *end == '\0' && isfinite(*ret);
+    return schema_read_node(&any, n, "", ret, NULL, NULL) == 0;
 }
 
-static int is_whole(const struct yaml_node *n, int64_t low, int64_t high, int64_t *ret)
+static int is_whole(const struct yaml_node *n, int64_t low, int64_t *ret)
 {
-    char *end;
+    const struct field from_low = {.type = FIELD_I64, SCHEMA_FROM((double)low)};
 
-    if (n == NULL || n->kind != YAML_SCALAR || n->quoted || n->text[0] == '\0')
-        return 0;
-    errno = 0;
-    *ret = strtoll(n->text, &end, 10);
-    return *end == '\0' && errno == 0 && *ret >= low && *ret <= high;
-}
-
-static int is_size(const struct yaml_node *n, int64_t *ret)
-{
-    static const struct field bytes = {.key = "memory", .type = FIELD_BYTES};
-
-    return n->kind == YAML_SCALAR &&
-           schema_read_text(&bytes, n->text, "limits.memory", ret, NULL) == 0 && *ret > 0;
-}
-
-static int take_whole(const struct reading *r, const struct yaml_node *map,
-                      const char *key, int64_t low, int64_t high, int64_t *ret)
-{
-    const struct yaml_node *n = yaml_find(map, key);
-
-    if (n == NULL || is_whole(n, low, high, ret))
-        return 0;
-    return yaml_fail(n, key, r->err,
-                     "expected a whole number from %" PRId64 " to %" PRId64, low, high);
-}
-
-static int check_keys(const struct reading *r, const struct yaml_node *map,
-                      const char *path, const char *const *known, size_t n_known)
-{
-    for (size_t i = 0; i < map->n; i++) {
-        const char *key = map->child[i]->key;
-        size_t k = 0;
-
-        while (k < n_known && strcmp(known[k], key) != 0)
-            k++;
-        if (k == n_known) {
-            (void)yaml_fail(map->child[i], *path != '\0' ? path : key, r->err,
-                            "%s is no key of a study", key);
-            return yaml_add_nearest(r->err, key, known, n_known);
-        }
-    }
-    return 0;
+    return schema_read_node(&from_low, n, "", ret, NULL, NULL) == 0;
 }
 
 /* ---- search ---- */
@@ -209,8 +223,7 @@ static int take_rungs(const struct reading *r, const struct yaml_node *list)
     for (size_t i = 0; i < list->n; i++) {
         int64_t v;
 
-        if (!is_whole(list->child[i], 1, INT64_MAX, &v) ||
-            (i > 0 && (uint64_t)v <= s->rungs[i - 1]))
+        if (!is_whole(list->child[i], 1, &v) || (i > 0 && (uint64_t)v <= s->rungs[i - 1]))
             return yaml_fail(list->child[i], "method.asha.rungs", r->err,
                              "expected ascending numbers of environment steps");
         s->rungs[s->n_rungs++] = (uint64_t)v;
@@ -218,45 +231,8 @@ static int take_rungs(const struct reading *r, const struct yaml_node *list)
     return 0;
 }
 
-static int take_halving(const struct reading *r, const struct yaml_node *map)
+static int take_factors(const struct reading *r, const struct yaml_node *n)
 {
-    static const char *const known[] = {"rungs", "keep"};
-    const struct yaml_node *keep;
-    int rc;
-
-    if (map->kind != YAML_MAP)
-        return yaml_fail(map, "method.asha", r->err,
-                         "expected {rungs: [...], keep: 0.33}");
-    rc = check_keys(r, map, "method.asha", known, 2);
-    if (rc == 0 && yaml_find(map, "rungs") == NULL)
-        rc = yaml_fail(map, "method.asha.rungs", r->err,
-                       "expected the environment steps at which trials are compared");
-    if (rc == 0)
-        rc = take_rungs(r, yaml_find(map, "rungs"));
-    keep = yaml_find(map, "keep");
-    r->s->keep = 1.0 / 3.0;
-    if (rc == 0 && keep != NULL &&
-        (!is_real(keep, &r->s->keep) || r->s->keep <= 0 || r->s->keep >= 1))
-        rc = yaml_fail(keep, "method.asha.keep", r->err,
-                       "expected a number between 0 and 1");
-    return rc;
-}
-
-/* Reads a number from `above` to `most`. A missing key keeps its default. */
-static int take_part(const struct reading *r, const struct yaml_node *map,
-                     const char *key, const char *path, double above, double most,
-                     double *ret)
-{
-    const struct yaml_node *n = yaml_find(map, key);
-
-    if (n == NULL || (is_real(n, ret) && *ret >= above && *ret <= most))
-        return 0;
-    return yaml_fail(n, path, r->err, "expected a number from %g to %g", above, most);
-}
-
-static int take_factors(const struct reading *r, const struct yaml_node *map)
-{
-    const struct yaml_node *n = yaml_find(map, "factors");
     double *factor = r->s->pbt.factor;
 
     factor[0] = 0.8;
@@ -270,74 +246,36 @@ static int take_factors(const struct reading *r, const struct yaml_node *map)
                      "expected [DOWN, UP], a number below 1 and one above 1");
 }
 
-static int take_keep(const struct reading *r, const struct yaml_node *map)
-{
-    static const struct field keep = {.key = "keep", .type = FIELD_BOOL};
-    const struct yaml_node *n = yaml_find(map, "keep");
-
-    if (n == NULL ||
-        (n->kind == YAML_SCALAR &&
-         schema_read_text(&keep, n->text, "keep", &r->s->pbt.keep, NULL) == 0))
-        return 0;
-    return yaml_fail(n, "method.pbt.keep", r->err, "expected true or false");
-}
-
-static int take_population(const struct reading *r, const struct yaml_node *map)
-{
-    static const char *const known[] = {"population", "interval", "rounds", "quantile",
-                                        "resample",   "factors",  "keep"};
-    struct study *s = r->s;
-    int64_t members = 0, interval = 0, rounds = 0;
-    int rc;
-
-    if (map->kind != YAML_MAP)
-        return yaml_fail(map, "method.pbt", r->err,
-                         "expected {population: 8, interval: 50000, rounds: 10}");
-    rc = check_keys(r, map, "method.pbt", known, sizeof(known) / sizeof(known[0]));
-    for (size_t i = 0; rc == 0 && i < 3; i++)
-        if (yaml_find(map, known[i]) == NULL)
-            rc = yaml_fail(map, "method.pbt", r->err, "expected `%s`", known[i]);
-    if (rc == 0)
-        rc = take_whole(r, map, "population", 2, STUDY_MAX_TRIALS, &members);
-    if (rc == 0)
-        rc = take_whole(r, map, "interval", 1, INT64_MAX / STUDY_MAX_ROUNDS, &interval);
-    if (rc == 0)
-        rc = take_whole(r, map, "rounds", 1, STUDY_MAX_ROUNDS, &rounds);
-    s->trials = (size_t)members;
-    s->pbt.interval = (uint64_t)interval;
-    s->pbt.rounds = (size_t)rounds;
-    s->pbt.quantile = s->pbt.resample = 0.25;
-    if (rc == 0)
-        rc = take_part(r, map, "quantile", "method.pbt.quantile", 0.001, 0.5,
-                       &s->pbt.quantile);
-    if (rc == 0)
-        rc = take_part(r, map, "resample", "method.pbt.resample", 0, 1, &s->pbt.resample);
-    if (rc == 0)
-        rc = take_factors(r, map);
-    return rc == 0 ? take_keep(r, map) : rc;
-}
-
 static int take_method(const struct reading *r, const struct yaml_node *root)
 {
+    static const char *const plain[] = {"grid", "random", NULL};
     const struct yaml_node *n = yaml_find(root, "method");
+    int rc;
 
-    r->s->method = STUDY_GRID;
-    if (n == NULL || (n->kind == YAML_SCALAR && strcmp(n->text, "grid") == 0))
+    if (n == NULL)
         return 0;
-    if (n->kind == YAML_SCALAR && strcmp(n->text, "random") == 0) {
-        r->s->method = STUDY_RANDOM;
+    if (n->kind == YAML_SCALAR && text_find(plain, n->text) >= 0) {
+        r->s->method = text_find(plain, n->text) == 0 ? STUDY_GRID : STUDY_RANDOM;
         return 0;
     }
-    if (n->kind == YAML_MAP && n->n == 1 && strcmp(n->child[0]->key, "asha") == 0) {
-        r->s->method = STUDY_ASHA;
-        return take_halving(r, n->child[0]);
-    }
-    if (n->kind == YAML_MAP && n->n == 1 && strcmp(n->child[0]->key, "pbt") == 0) {
-        r->s->method = STUDY_PBT;
-        return take_population(r, n->child[0]);
-    }
-    return yaml_fail(n, "method", r->err,
-                     "expected grid, random, {asha: {rungs: [...]}} or {pbt: {...}}");
+    if (n->kind != YAML_MAP || n->n != 1)
+        return yaml_fail(n, "method", r->err,
+                         "expected grid, random, {asha: {rungs: [...]}} or {pbt: {...}}");
+    rc = schema_read(&method_schema, n, "method", r->s, &r->s->arena, r->err);
+    if (rc < 0)
+        return rc;
+    n = n->child[0];
+    r->s->method = strcmp(n->key, "pbt") == 0 ? STUDY_PBT : STUDY_ASHA;
+    if (r->s->method == STUDY_ASHA)
+        return yaml_find(n, "rungs") != NULL
+                   ? take_rungs(r, yaml_find(n, "rungs"))
+                   : yaml_fail(
+                         n, "method.asha.rungs", r->err,
+                         "expected the environment steps at which trials are compared");
+    for (size_t i = 0; i < 3; i++) /* these have no defaults */
+        if (yaml_find(n, pbt_fields[i].key) == NULL)
+            return yaml_fail(n, "method.pbt", r->err, "expected `%s`", pbt_fields[i].key);
+    return take_factors(r, yaml_find(n, "factors"));
 }
 
 /* The number of combinations of choices; 0: a key has other values than choices, or there
@@ -358,11 +296,7 @@ static int take_trials(const struct reading *r, const struct yaml_node *root)
 {
     const struct yaml_node *n = yaml_find(root, "trials");
     struct study *s = r->s;
-    int64_t trials = 0;
-    int rc = take_whole(r, root, "trials", 1, STUDY_MAX_TRIALS, &trials);
 
-    if (rc < 0)
-        return rc;
     if (n != NULL && s->method == STUDY_GRID)
         return yaml_fail(n, "trials", r->err, "a grid has its own number of trials");
     if (n != NULL && s->method == STUDY_PBT)
@@ -372,7 +306,8 @@ static int take_trials(const struct reading *r, const struct yaml_node *root)
     if (n == NULL && s->method == STUDY_RANDOM)
         return yaml_fail(root, "trials", r->err, "expected the number of random trials");
     s->is_grid = n == NULL;
-    s->trials = n != NULL ? (size_t)trials : grid_size(s);
+    if (s->is_grid)
+        s->trials = grid_size(s);
     if (s->trials > 0)
         return 0;
     for (size_t i = 0; i < s->n_keys; i++)
@@ -403,7 +338,7 @@ static int take_seeds(const struct reading *r, const struct yaml_node *root)
     for (s->n_seeds = 0; s->n_seeds < list->n; s->n_seeds++) {
         int64_t v;
 
-        if (!is_whole(list->child[s->n_seeds], 0, INT64_MAX, &v))
+        if (!is_whole(list->child[s->n_seeds], 0, &v))
             return yaml_fail(list->child[s->n_seeds], "seeds", r->err,
                              "expected a whole number");
         s->seeds[s->n_seeds] = (uint64_t)v;
@@ -415,66 +350,7 @@ static int take_seeds(const struct reading *r, const struct yaml_node *root)
     return 0;
 }
 
-/* Finds the section of that key and checks that its keys are known. *ret NULL: there is
- * none. */
-static int find_section(const struct reading *r, const struct yaml_node *root,
-                        const char *key, const char *expected, const char *const *known,
-                        size_t n_known, const struct yaml_node **ret)
-{
-    *ret = yaml_find(root, key);
-    if (*ret == NULL)
-        return 0;
-    return (*ret)->kind == YAML_MAP
-               ? check_keys(r, *ret, key, known, n_known)
-               : yaml_fail(*ret, key, r->err, "expected %s", expected);
-}
-
-static int take_metric(const struct reading *r, const struct yaml_node *root)
-{
-    static const char *const known[] = {"column", "mode", "last"};
-    const struct yaml_node *map, *n;
-    int64_t last = 1;
-    int rc = find_section(r, root, "metric", "{column: NAME, mode: max, last: 1}", known,
-                          3, &map);
-
-    r->s->is_max = 1;
-    if (rc == 0)
-        rc = take_whole(r, map, "last", 1, 1000000, &last);
-    r->s->last = (size_t)last;
-    if (rc < 0 || map == NULL)
-        return rc;
-    n = yaml_find(map, "column");
-    if (n != NULL && (n->kind != YAML_SCALAR || n->text[0] == '\0'))
-        return yaml_fail(n, "metric.column", r->err, "expected a column of progress.csv");
-    r->s->column = n != NULL ? arena_strdup(&r->s->arena, n->text) : NULL;
-    n = yaml_find(map, "mode");
-    if (n == NULL)
-        return 0;
-    if (n->kind != YAML_SCALAR ||
-        (strcmp(n->text, "max") != 0 && strcmp(n->text, "min") != 0))
-        return yaml_fail(n, "metric.mode", r->err, "expected max or min");
-    r->s->is_max = strcmp(n->text, "max") == 0;
-    return 0;
-}
-
-static int take_limits(const struct reading *r, const struct yaml_node *root)
-{
-    static const char *const known[] = {"cores", "memory"};
-    const struct yaml_node *map, *n;
-    int64_t cores = 0;
-    int rc = find_section(r, root, "limits", "{cores: 2, memory: 8G}", known, 2, &map);
-
-    if (rc == 0)
-        rc = take_whole(r, map, "cores", 1, 4096, &cores);
-    r->s->cores = (int)cores;
-    if (rc < 0 || map == NULL)
-        return rc;
-    n = yaml_find(map, "memory");
-    if (n != NULL && !is_size(n, &r->s->memory_bytes))
-        return yaml_fail(n, "limits.memory", r->err, "expected a size such as 8G");
-    return 0;
-}
-
+/* Makes the base's path one from here. */
 static int take_base(const struct reading *r, const struct yaml_node *root)
 {
     const struct yaml_node *n = yaml_find(root, "base");
@@ -482,13 +358,12 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
     struct study *s = r->s;
     struct err why = {0};
 
-    if (n == NULL || n->kind != YAML_SCALAR || n->text[0] == '\0')
+    if (s->base == NULL)
         return yaml_fail(n != NULL ? n : root, "base", r->err,
                          "expected the path of a configuration");
-    s->base = n->text[0] == '/' || slash == NULL
-                  ? arena_strdup(&s->arena, n->text)
-                  : arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file,
-                                 n->text);
+    if (s->base[0] != '/' && slash != NULL)
+        s->base =
+            arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file, s->base);
     if (run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, &why) < 0)
         return yaml_fail_since(n, "base", r->err, &why);
     return 0;
@@ -496,14 +371,12 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
 
 static int study_take(const struct reading *r, const struct yaml_node *root)
 {
-    static const char *const known[] = {"base",   "search", "method", "metric",
-                                        "trials", "seeds",  "seed",   "limits"};
-    int64_t seed = 0;
+    struct study *s = r->s;
     int rc;
 
-    if (root->kind != YAML_MAP)
-        return yaml_fail(root, "", r->err, "expected a map of keys");
-    rc = check_keys(r, root, "", known, sizeof(known) / sizeof(known[0]));
+    schema_defaults(&file_schema, s, &s->arena);
+    schema_defaults(&method_schema, s, &s->arena);
+    rc = schema_read(&file_schema, root, "", s, &s->arena, r->err);
     if (rc == 0)
         rc = take_search(r, root);
     if (rc == 0)
@@ -512,13 +385,6 @@ static int study_take(const struct reading *r, const struct yaml_node *root)
         rc = take_trials(r, root);
     if (rc == 0)
         rc = take_seeds(r, root);
-    if (rc == 0)
-        rc = take_whole(r, root, "seed", 0, INT64_MAX, &seed);
-    r->s->seed = (uint64_t)seed;
-    if (rc == 0)
-        rc = take_metric(r, root);
-    if (rc == 0)
-        rc = take_limits(r, root);
     return rc < 0 ? rc : take_base(r, root);
 }
 

@@ -85,7 +85,7 @@ struct study {
         int keep;         /* the runs of members that were replaced remain */
     } pbt;
     struct rungs passed;  /* of asha: what is known of its folder (study_dir_read) */
-    int cores;            /* 0: not limited */
+    int64_t cores;        /* 0: not limited */
     int64_t memory_bytes; /* 0: not limited */
 };
 

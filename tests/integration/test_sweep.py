@@ -331,7 +331,8 @@ def test_what_cannot_be_searched_is_refused_before_any_run(w):
              "did you mean 'rollout/team_return/agent'?"),
             ("defaults.discount: ", "? " + ", ".join(f"agents.a{i}.discount" for i in range(129)) +
              "\n  : ", "lr.yaml:4: search: at most 128 paths, of all keys together"),
-            ("trials: 6", "trials: none", "lr.yaml:8: trials: expected a whole number from 1")):
+            ("trials: 6", "trials: none",
+             "lr.yaml:8: trials: found 'none', expected a whole number of at least 1")):
         study = write(w, STUDY.replace(old, new))
         _, err = w.brood("sweep", study, code=2)
         assert says in err and err.count("\n") == 1, err

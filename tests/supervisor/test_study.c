@@ -121,7 +121,8 @@ START_TEST(what_is_no_study_is_named_with_its_line)
         {"base: base.yaml\n", "s.yaml:1: search: expected the keys to search"},
         {"search: {a: [1]}\n", "s.yaml:1: base: expected the path of a configuration"},
         {"base: base.yaml\nserch: {}\n",
-         "s.yaml:2: serch: serch is no key of a study; did you mean 'search'?"},
+         "s.yaml:2: serch: unknown key, expected base, search, method, metric, trials, "
+         "seeds, seed or limits; did you mean 'search'?"},
         {"base: base.yaml\nsearch:\n  a: 3\n", "s.yaml:3: a: expected a list of values"},
         {"base: base.yaml\nsearch:\n  a: [3]\n  'b, run.seed': [1]\n",
          "s.yaml:4: b, run.seed: the seeds of a study are given by `seeds: [1, 2]`"},
@@ -148,13 +149,15 @@ START_TEST(what_is_no_study_is_named_with_its_line)
          "s.yaml:3: method.pbt.factors: expected [DOWN, UP]"},
         {"base: base.yaml\nsearch: {a: [1]}\nmethod: {pbt: {population: 4, rounds: 2, "
          "interval: 9, quantile: 0.6}}\n",
-         "s.yaml:3: method.pbt.quantile: expected a number from 0.001 to 0.5"},
+         "s.yaml:3: method.pbt.quantile: found '0.6', expected a number of at least "
+         "0.001 "
+         "and at most 0.5"},
         {"base: base.yaml\nsearch: {a: [1]}\nseeds: [1, 1]\n",
          "s.yaml:3: seeds: seed 1 is given twice"},
         {"base: base.yaml\nsearch: {a: [1]}\nmetric: {mode: best}\n",
-         "s.yaml:3: metric.mode: expected max or min"},
+         "s.yaml:3: metric.mode: found 'best', expected min or max"},
         {"base: base.yaml\nsearch: {a: [1]}\nlimits: {memory: much}\n",
-         "s.yaml:3: limits.memory: expected a size such as 8G"},
+         "s.yaml:3: limits.memory: found 'much', expected none or a size with its unit"},
         {"search: {a: [1]}\nbase: none.yaml\n", "s.yaml:2: base: "},
         {"base: none.yaml\nsearch: {a: [1]}\n", "none.yaml: No such file or directory"},
     };
