@@ -11,39 +11,31 @@
 
 enum { SPARKS = 24 };
 
-/* The least and greatest value of bands and means, of one group or (NULL) of all. */
-static void find_range(const struct report *r, const struct report_group *only,
-                       double *low, double *high)
+/* Takes the values of bands and means of a group. */
+static void take_range(struct svg_axis *a, const struct report_group *g)
 {
-    *low = HUGE_VAL;
-    *high = -HUGE_VAL;
-    for (size_t i = 0; i < r->n_groups; i++) {
-        const struct report_group *g = &r->group[i];
-
-        for (size_t k = 0; (only == NULL || only == g) && k < g->n_points; k++) {
-            const struct seed_stats *s = &g->point[k].over;
-
-            *low = fmin(*low, fmin(s->mean, s->low)); /* fmin ignores a NaN */
-            *high = fmax(*high, fmax(s->mean, s->high));
-        }
+    for (size_t k = 0; k < g->n_points; k++) {
+        svg_axis_take(a, g->point[k].over.mean);
+        svg_axis_take(a, g->point[k].over.low);
+        svg_axis_take(a, g->point[k].over.high);
     }
-    if (*high <= *low)
-        *high = *low + 1;
 }
 
 /* ---- text ---- */
 
-static void print_spark(const struct report *r, const struct report_group *g, FILE *f)
+static void print_spark(const struct report_group *g, FILE *f)
 {
     const int utf8 = glyphs_are_utf8();
     const size_t n = g->n_points < SPARKS ? g->n_points : SPARKS;
-    double low, high;
+    struct svg_axis height = SVG_AXIS(0, 1);
 
-    find_range(r, g, &low, &high);
+    take_range(&height, g);
+    if (height.high <= height.low) /* all at the foot */
+        height.high = height.low + 1;
     for (size_t i = 0; i < n; i++) {
         double mean = g->point[(i + 1) * g->n_points / n - 1].over.mean;
 
-        (void)fputs(glyph_level(utf8, (mean - low) / (high - low)), f);
+        (void)fputs(glyph_level(utf8, svg_axis_at(&height, mean)), f);
     }
 }
 
@@ -87,7 +79,7 @@ void report_print_text(const struct report *r, FILE *f)
         print_number(f, 11, s->high);
         print_number(f, 11, s->iqm);
         (void)fputs("  ", f);
-        print_spark(r, g, f);
+        print_spark(g, f);
         (void)fputc('\n', f);
     }
     print_counts(r, f);
@@ -153,8 +145,8 @@ void report_print_json(const struct report *r, FILE *f)
 static void put_points(const struct svg_plot *a, const struct report_group *g, FILE *f)
 {
     for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
-                      svg_plot_y(a, g->point[k].over.mean));
+        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
+                      svg_axis_at(&a->y, g->point[k].over.mean));
 }
 
 static void put_band(const struct svg_plot *a, const struct report_group *g,
@@ -163,11 +155,11 @@ static void put_band(const struct svg_plot *a, const struct report_group *g,
     (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
                   svg_colour(colour));
     for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k].steps),
-                      svg_plot_y(a, g->point[k].over.high));
+        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
+                      svg_axis_at(&a->y, g->point[k].over.high));
     for (size_t k = g->n_points; k > 0; k--)
-        (void)fprintf(f, "%.1f,%.1f ", svg_plot_x(a, g->point[k - 1].steps),
-                      svg_plot_y(a, g->point[k - 1].over.low));
+        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k - 1].steps),
+                      svg_axis_at(&a->y, g->point[k - 1].over.low));
     (void)fputs("'/>\n", f);
 }
 
@@ -178,8 +170,8 @@ static void put_curve(const struct svg_plot *a, const struct report_group *g,
         put_band(a, g, colour, f);
     if (g->n_points == 1) /* a line would not be seen */
         (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
-                      svg_plot_x(a, g->point[0].steps),
-                      svg_plot_y(a, g->point[0].over.mean), svg_colour(colour));
+                      svg_axis_at(&a->x, g->point[0].steps),
+                      svg_axis_at(&a->y, g->point[0].over.mean), svg_colour(colour));
     (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
                   svg_colour(colour));
     put_points(a, g, f);
@@ -189,13 +181,12 @@ static void put_curve(const struct svg_plot *a, const struct report_group *g,
 static void put_legend(const struct svg_plot *a, const struct report *r, FILE *f)
 {
     for (size_t i = 0; i < r->n_groups; i++) {
-        int y = a->height - a->bottom - 18 * (int)(r->n_groups - i) + 4;
+        const double y = a->y.from - 18 * (double)(r->n_groups - i) + 4;
 
         (void)fprintf(f,
-                      "<path d='M%d %dh20' stroke='%s' stroke-width='3'/>"
-                      "<text x='%d' y='%d' text-anchor='end'>",
-                      a->width - a->right - 20, y, svg_colour(i),
-                      a->width - a->right - 28, y + 4);
+                      "<path d='M%.0f %.0fh20' stroke='%s' stroke-width='3'/>"
+                      "<text x='%.0f' y='%.0f' text-anchor='end'>",
+                      a->x.to - 20, y, svg_colour(i), a->x.to - 28, y + 4);
         svg_escaped(f, r->group[i].name);
         (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
     }
@@ -205,13 +196,15 @@ void report_print_svg(const struct report *r, FILE *f)
 {
     struct svg_plot a = SVG_PLOT;
 
-    find_range(r, NULL, &a.low, &a.high);
     for (size_t i = 0; i < r->n_groups; i++) {
         const struct report_group *g = &r->group[i];
 
+        take_range(&a.y, g);
         if (g->n_points > 0)
-            a.steps = fmax(a.steps, g->point[g->n_points - 1].steps);
+            svg_axis_take(&a.x, g->point[g->n_points - 1].steps);
     }
+    if (a.y.high <= a.y.low)
+        a.y.high = a.y.low + 1;
     svg_plot_begin(&a, r->metric, " (mean and 95 % interval over runs)", f);
     svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)

@@ -27,16 +27,6 @@ int glyphs_are_utf8(void)
     return 0;
 }
 
-const char *glyph_full(int utf8)
-{
-    return utf8 ? "█" : "#";
-}
-
-const char *glyph_empty(int utf8)
-{
-    return utf8 ? "░" : ".";
-}
-
 const char *glyph_level(int utf8, double part)
 {
     static const char *const levels[2][GLYPH_LEVELS] = {
@@ -234,10 +224,10 @@ void view_put_bar(struct view_line *l, double part, int width, int with_colour, 
         return;
     view_put(l, "%s", with_colour ? VIEW_GREEN : "");
     for (int i = 0; i < full; i++)
-        view_put(l, "%s", glyph_full(utf8));
+        view_put(l, "%s", utf8 ? "█" : "#");
     view_put(l, "%s", with_colour ? VIEW_GREY : "");
     for (int i = full; i < width; i++)
-        view_put(l, "%s", glyph_empty(utf8));
+        view_put(l, "%s", utf8 ? "░" : ".");
     view_put(l, "%s  ", with_colour ? VIEW_PLAIN : "");
 }
 

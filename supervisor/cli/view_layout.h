@@ -87,9 +87,6 @@ const char *format_count(uint64_t n, char *buf, size_t size);
  * not be installed: the terminal may be on another machine. */
 int glyphs_are_utf8(void);
 
-/* A bar's part that is done, and the part that is not. */
-const char *glyph_full(int utf8);
-const char *glyph_empty(int utf8);
 /* One of GLYPH_LEVELS heights, part from 0 to 1; NaN: the lowest. */
 enum { GLYPH_LEVELS = 8 };
 const char *glyph_level(int utf8, double part);

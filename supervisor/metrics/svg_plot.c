@@ -14,15 +14,19 @@ const char *svg_colour(size_t i)
     return colours[i % SVG_COLOURS];
 }
 
-double svg_plot_x(const struct svg_plot *a, double steps)
+void svg_axis_take(struct svg_axis *a, double v)
 {
-    return a->left + (a->width - a->left - a->right) * steps / a->steps;
+    a->low = fmin(a->low, v); /* fmin ignores a NaN */
+    a->high = fmax(a->high, v);
 }
 
-double svg_plot_y(const struct svg_plot *a, double value)
+double svg_axis_at(const struct svg_axis *a, double v)
 {
-    return a->height - a->bottom -
-           (a->height - a->top - a->bottom) * (value - a->low) / (a->high - a->low);
+    if (!(a->high > a->low))
+        return a->from + (a->to - a->from) / 2;
+    if (a->is_log)
+        return a->from + (a->to - a->from) * log(v / a->low) / log(a->high / a->low);
+    return a->from + (a->to - a->from) * (v - a->low) / (a->high - a->low);
 }
 
 void svg_escaped(FILE *f, const char *text)
@@ -45,8 +49,8 @@ void svg_plot_begin(const struct svg_plot *a, const char *title, const char *not
                   a->width, a->height, a->width, a->height);
     (void)fprintf(f,
                   "<rect width='100%%' height='100%%' fill='#fff'/>\n"
-                  "<text x='%d' y='24' font-size='14'>",
-                  a->left);
+                  "<text x='%.0f' y='24' font-size='14'>",
+                  a->x.from);
     svg_escaped(f, title);
     (void)fprintf(f, "%s</text>\n", note);
 }
@@ -62,27 +66,30 @@ static double tick_step(double span)
 
 void svg_plot_axes(const struct svg_plot *a, FILE *f)
 {
-    double step = tick_step(a->high - a->low);
+    const double left = a->x.from, right = a->x.to, foot = a->y.from;
+    double step = tick_step(a->y.high - a->y.low);
 
-    for (double v = ceil(a->low / step) * step; v <= a->high; v += step) {
+    for (double v = ceil(a->y.low / step) * step; v <= a->y.high; v += step) {
+        const double y = svg_axis_at(&a->y, v);
+
         (void)fprintf(f,
-                      "<path d='M%d %.1fH%d' stroke='#ddd'/><text x='%d' "
+                      "<path d='M%.0f %.1fH%.0f' stroke='#ddd'/><text x='%.0f' "
                       "y='%.1f' text-anchor='end'>%g</text>\n",
-                      a->left, svg_plot_y(a, v), a->width - a->right, a->left - 8,
-                      svg_plot_y(a, v) + 4, fabs(v) < step / 1e6 ? 0.0 : v);
+                      left, y, right, left - 8, y + 4, fabs(v) < step / 1e6 ? 0.0 : v);
         if (v + step <= v) /* a span of a few roundings */
             break;
     }
-    step = tick_step(a->steps);
-    for (double x = 0; x <= a->steps; x += step)
+    step = tick_step(a->x.high);
+    for (double v = 0; v <= a->x.high; v += step) {
+        const double x = svg_axis_at(&a->x, v);
+
         (void)fprintf(f,
-                      "<path d='M%.1f %dv5' stroke='#333'/><text x='%.1f' "
-                      "y='%d' text-anchor='middle'>%g</text>\n",
-                      svg_plot_x(a, x), a->height - a->bottom, svg_plot_x(a, x),
-                      a->height - a->bottom + 20, x);
+                      "<path d='M%.1f %.0fv5' stroke='#333'/><text x='%.1f' "
+                      "y='%.0f' text-anchor='middle'>%g</text>\n",
+                      x, foot, x, foot + 20, v);
+    }
     (void)fprintf(f,
-                  "<path d='M%d %dV%dH%d' fill='none' stroke='#333'/>"
-                  "<text x='%d' y='%d' text-anchor='middle'>environment steps</text>\n",
-                  a->left, a->top, a->height - a->bottom, a->width - a->right,
-                  (a->left + a->width - a->right) / 2, a->height - 10);
+                  "<path d='M%.0f %.0fV%.0fH%.0f' fill='none' stroke='#333'/>"
+                  "<text x='%.0f' y='%d' text-anchor='middle'>environment steps</text>\n",
+                  left, a->y.to, foot, right, (left + right) / 2, a->height - 10);
 }

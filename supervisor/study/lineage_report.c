@@ -127,20 +127,13 @@ static struct svg_plot plot_of(const struct lineage *l)
 {
     struct svg_plot a = SVG_PLOT;
 
-    a.low = HUGE_VAL;
-    a.high = -HUGE_VAL;
-
-    for (size_t i = 0; i < l->n * l->study->trials; i++) {
-        const double v = lineage_value(l, i / l->study->trials, i % l->study->trials);
-
-        a.low = fmin(a.low, v); /* fmin ignores a NaN */
-        a.high = fmax(a.high, v);
-    }
+    for (size_t i = 0; i < l->n * l->study->trials; i++)
+        svg_axis_take(&a.y, lineage_value(l, i / l->study->trials, i % l->study->trials));
     if (l->n > 0)
-        a.steps = (double)lineage_step(l->study, l->n - 1);
-    if (!(a.high > a.low)) {
-        a.low = l->n > 0 ? a.low - 1 : 0;
-        a.high = a.low + 2;
+        a.x.high = (double)lineage_step(l->study, l->n - 1);
+    if (!(a.y.high > a.y.low)) {
+        a.y.low = l->n > 0 ? a.y.low - 1 : 0;
+        a.y.high = a.y.low + 2;
     }
     return a;
 }
@@ -157,8 +150,8 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
     (void)fprintf(f,
                   "<circle cx='%.1f' cy='%.1f' r='3.5' fill='%s'>"
                   "<title>member %zu",
-                  svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, v),
-                  svg_colour(member), member + 1);
+                  svg_axis_at(&a->x, (double)lineage_step(l->study, round)),
+                  svg_axis_at(&a->y, v), svg_colour(member), member + 1);
     for (size_t k = 0; k < l->study->n_keys; k++) {
         (void)fprintf(f, ", ");
         svg_escaped(f, study_key_short_name(&l->study->key[k]));
@@ -168,8 +161,8 @@ static void put_point(const struct lineage *l, const struct svg_plot *a, size_t 
     (void)fprintf(f, ": %.4g</title></circle>\n", v);
     if (round + 1 == l->n)
         (void)fprintf(f, "<text x='%.1f' y='%.1f'>%zu</text>\n",
-                      svg_plot_x(a, (double)lineage_step(l->study, round)) + 7,
-                      svg_plot_y(a, v) + 4, member + 1);
+                      svg_axis_at(&a->x, (double)lineage_step(l->study, round)) + 7,
+                      svg_axis_at(&a->y, v) + 4, member + 1);
 }
 
 static void put_line(const struct lineage *l, const struct svg_plot *a, size_t round,
@@ -181,13 +174,14 @@ static void put_line(const struct lineage *l, const struct svg_plot *a, size_t r
 
     if (isnan(was) || isnan(is))
         return;
-    (void)fprintf(
-        f,
-        "<path fill='none' stroke='%s' stroke-width='1.5'%s "
-        "d='M%.1f %.1fL%.1f %.1f'/>\n",
-        svg_colour(member), from != member ? " stroke-dasharray='5 4'" : "",
-        svg_plot_x(a, (double)lineage_step(l->study, round - 1)), svg_plot_y(a, was),
-        svg_plot_x(a, (double)lineage_step(l->study, round)), svg_plot_y(a, is));
+    (void)fprintf(f,
+                  "<path fill='none' stroke='%s' stroke-width='1.5'%s "
+                  "d='M%.1f %.1fL%.1f %.1f'/>\n",
+                  svg_colour(member), from != member ? " stroke-dasharray='5 4'" : "",
+                  svg_axis_at(&a->x, (double)lineage_step(l->study, round - 1)),
+                  svg_axis_at(&a->y, was),
+                  svg_axis_at(&a->x, (double)lineage_step(l->study, round)),
+                  svg_axis_at(&a->y, is));
 }
 
 void lineage_report_print_svg(const struct lineage *l, FILE *f)

@@ -81,8 +81,9 @@ static void read_member(struct study_report *r, const char *dir, size_t member)
         row->value = seed_stats_of(&mean, 1);
 }
 
-const char *study_report_setting(const struct study_report *r, size_t trial, size_t key,
-                                 struct arena *arena)
+/* The value of a key in a trial, or of pbt in its round. In the arena. */
+static const char *setting_of(const struct study_report *r, size_t trial, size_t key,
+                              struct arena *arena)
 {
     const struct lineage *l = &r->lineage;
 
@@ -91,12 +92,14 @@ const char *study_report_setting(const struct study_report *r, size_t trial, siz
     return lineage_settings(l, l->n > 0 ? l->n - 1 : 0, trial)[key];
 }
 
-int study_report_has_steps(const struct study *s)
+/* Whether the study's method compares trials at several steps. */
+static int has_steps(const struct study *s)
 {
     return s->method == STUDY_ASHA || s->method == STUDY_PBT;
 }
 
-uint64_t study_report_step(const struct study *s, const struct study_row *row)
+/* The step at which the row's trial, which has reached one, has its value. */
+static uint64_t step_of(const struct study *s, const struct study_row *row)
 {
     return s->method == STUDY_PBT ? lineage_step(s, row->rung) : s->rungs[row->rung];
 }
@@ -285,7 +288,7 @@ static int width_of(const struct study_report *r, size_t key)
 
     for (size_t i = 0; i < r->n; i++) {
         struct arena arena = ARENA_ZERO;
-        const size_t len = strlen(study_report_setting(r, i, key, &arena));
+        const size_t len = strlen(setting_of(r, i, key, &arena));
 
         width = len > width ? len : width;
         arena_done(&arena);
@@ -312,13 +315,13 @@ static void print_row(const struct study_report *r, const struct study_row *row,
 
     (void)fprintf(f, "%5zu ", row->trial + 1);
     print_value(row, f);
-    if (study_report_has_steps(s) && row->is_reached)
-        (void)fprintf(f, "%10" PRIu64, study_report_step(s, row));
-    else if (study_report_has_steps(s))
+    if (has_steps(s) && row->is_reached)
+        (void)fprintf(f, "%10" PRIu64, step_of(s, row));
+    else if (has_steps(s))
         (void)fprintf(f, "%10s", "-");
     for (size_t k = 0; k < s->n_keys; k++)
         (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
-                      study_report_setting(r, row->trial, k, &arena));
+                      setting_of(r, row->trial, k, &arena));
     (void)fputc('\n', f);
     arena_done(&arena);
 }
@@ -353,7 +356,7 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
     int width[STUDY_MAX_KEYS];
 
     (void)fprintf(f, "trial     value %17s%s", s->n_seeds > 1 ? "95 % interval  " : "",
-                  study_report_has_steps(s) ? "   at step" : "");
+                  has_steps(s) ? "   at step" : "");
     for (size_t k = 0; k < s->n_keys; k++) {
         width[k] = width_of(r, k);
         (void)fprintf(f, "  %*s", width[k], study_key_short_name(&s->key[k]));
@@ -398,7 +401,7 @@ void study_report_print_csv(const struct study_report *r, FILE *f)
         (void)fprintf(f, ",%zu,%zu", row->value.n, row->rung);
         for (size_t k = 0; k < s->n_keys; k++) {
             (void)fputc(',', f);
-            report_csv_text(study_report_setting(r, row->trial, k, &arena), f);
+            report_csv_text(setting_of(r, row->trial, k, &arena), f);
         }
         (void)fputc('\n', f);
         arena_done(&arena);
@@ -420,12 +423,12 @@ static void put_row(const struct study_report *r, const struct study_row *row,
         json_put_u64(j, "round", r->lineage.n);
     else
         json_put_u64(j, "rung", row->rung);
-    json_put_known(j, "step", study_report_has_steps(s) && row->is_reached,
-                   study_report_has_steps(s) ? study_report_step(s, row) : 0);
+    json_put_known(j, "step", has_steps(s) && row->is_reached,
+                   has_steps(s) ? step_of(s, row) : 0);
     json_put_str(j, "failure", row->failure);
     json_put_object(j, "settings");
     for (size_t k = 0; k < s->n_keys; k++)
-        json_put_str(j, s->key[k].path, study_report_setting(r, row->trial, k, &arena));
+        json_put_str(j, s->key[k].path, setting_of(r, row->trial, k, &arena));
     json_close(j);
     json_close(j);
     arena_done(&arena);
@@ -482,39 +485,17 @@ void study_report_print_json(const struct study_report *r, FILE *f)
 
 /* ---- SVG ---- */
 
-struct axis {
-    double low, high;
-    int is_log;
-};
-
-static struct axis axis_of(const struct study_report *r, size_t key)
+/* Of the settings of a key or, behind the last one, of the values. */
+static struct svg_axis axis_of(const struct study_report *r, size_t key)
 {
-    struct axis a = {HUGE_VAL, -HUGE_VAL,
-                     key < r->study->n_keys &&
-                         r->study->key[key].values == STUDY_LOG_UNIFORM};
+    struct svg_axis a = SVG_AXIS(HEIGHT - BOTTOM, TOP);
 
-    for (size_t i = 0; i < r->n; i++) {
-        const double v = key < r->study->n_keys ? position(r->study, r->row[i].trial, key)
-                                                : r->row[i].value.mean;
-
-        a.low = fmin(a.low, v); /* fmin ignores a NaN */
-        a.high = fmax(a.high, v);
-    }
+    a.is_log = key < r->study->n_keys && r->study->key[key].values == STUDY_LOG_UNIFORM;
+    for (size_t i = 0; i < r->n; i++)
+        svg_axis_take(&a, key < r->study->n_keys
+                              ? position(r->study, r->row[i].trial, key)
+                              : r->row[i].value.mean);
     return a;
-}
-
-/* 0 at the foot of the axis, 1 at its top. */
-static double part_of(const struct axis *a, double v)
-{
-    if (!(a->high > a->low))
-        return 0.5;
-    return a->is_log ? log(v / a->low) / log(a->high / a->low)
-                     : (v - a->low) / (a->high - a->low);
-}
-
-static double height_of(double part)
-{
-    return HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM);
 }
 
 static void put_text(FILE *f, double x, double y, const char *text)
@@ -524,7 +505,7 @@ static void put_text(FILE *f, double x, double y, const char *text)
     (void)fputs("</text>\n", f);
 }
 
-static void put_axis(const struct study_report *r, size_t key, const struct axis *a,
+static void put_axis(const struct study_report *r, size_t key, const struct svg_axis *a,
                      double x, FILE *f)
 {
     const struct study_key *k = key < r->study->n_keys ? &r->study->key[key] : NULL;
@@ -539,19 +520,20 @@ static void put_axis(const struct study_report *r, size_t key, const struct axis
         put_text(f, x, i == 0 ? HEIGHT - BOTTOM + 18 : TOP - 10, text);
     }
     for (size_t i = 0; !is_scale && i < k->n; i++)
-        put_text(f, x, height_of(part_of(a, (double)i)) + 4, k->choice[i]);
+        put_text(f, x, svg_axis_at(a, (double)i) + 4, k->choice[i]);
 }
 
 /* Puts the line of a trial: from grey, the worst, to blue, the best. */
 static void put_line(const struct study_report *r, const struct study_row *row,
-                     const struct axis *axis, double step, FILE *f)
+                     const struct svg_axis *axis, double step, FILE *f)
 {
     const size_t n = r->study->n_keys;
     double part;
 
     if (!row->is_reached)
         return;
-    part = part_of(&axis[n], row->value.mean);
+    part = (svg_axis_at(&axis[n], row->value.mean) - axis[n].from) /
+           (axis[n].to - axis[n].from);
     if (!r->study->is_max)
         part = 1 - part;
     (void)fprintf(f,
@@ -562,7 +544,7 @@ static void put_line(const struct study_report *r, const struct study_row *row,
         const double v = k < n ? position(r->study, row->trial, k) : row->value.mean;
 
         (void)fprintf(f, "%c%.1f %.1f", k == 0 ? 'M' : 'L', LEFT + (double)k * step,
-                      height_of(part_of(&axis[k], v)));
+                      svg_axis_at(&axis[k], v));
     }
     (void)fprintf(f, "\"><title>%zu: %.4g</title></path>\n", row->trial + 1,
                   row->value.mean);
@@ -572,35 +554,10 @@ static void put_line(const struct study_report *r, const struct study_row *row,
 
 enum { PER_ROW = 3, PANEL_WIDTH = WIDTH / PER_ROW, PANEL_HEIGHT = 200, EDGE = 40 };
 
-struct panel {
-    double left, top; /* of the frame, within which points are */
-};
-
-static double panel_x(const struct panel *p, double part)
-{
-    return p->left + part * (PANEL_WIDTH - 2 * EDGE);
-}
-
-static double panel_y(const struct panel *p, double part)
-{
-    return p->top + (1 - part) * (PANEL_HEIGHT - 2 * EDGE);
-}
-
-static struct axis axis_of_first(const struct study_report *r)
-{
-    struct axis a = {HUGE_VAL, -HUGE_VAL, 0};
-
-    for (size_t i = 0; i < r->n; i++) {
-        a.low = fmin(a.low, r->first[i]);
-        a.high = fmax(a.high, r->first[i]);
-    }
-    return a;
-}
-
 /* Puts the ends of the range, or the choices, below the frame, and the mean of each
  * choice as a bar. */
-static void put_scale(const struct study_report *r, size_t key, const struct axis *x,
-                      const struct axis *y, const struct panel *p, FILE *f)
+static void put_scale(const struct study_report *r, size_t key, const struct svg_axis *x,
+                      const struct svg_axis *y, FILE *f)
 {
     const struct study_key *k = &r->study->key[key];
     const int is_scale = is_numeric(k);
@@ -609,48 +566,52 @@ static void put_scale(const struct study_report *r, size_t key, const struct axi
         char text[64];
 
         (void)snprintf(text, sizeof(text), "%.4g", i == 0 ? x->low : x->high);
-        put_text(f, panel_x(p, i), panel_y(p, 0) + 16, text);
+        put_text(f, i == 0 ? x->from : x->to, y->from + 16, text);
     }
     for (size_t i = 0; !is_scale && i < k->n; i++)
-        put_text(f, panel_x(p, part_of(x, (double)i)), panel_y(p, 0) + 16, k->choice[i]);
+        put_text(f, svg_axis_at(x, (double)i), y->from + 16, k->choice[i]);
     for (size_t i = 0; i < k->n; i++) {
-        const double at = place_of(k, k->choice[i]);
+        const double at = svg_axis_at(x, place_of(k, k->choice[i]));
         const double mean = mean_of_choice(r, key, k->choice[i]);
-        const double height = panel_y(p, part_of(y, mean));
+        const double height = svg_axis_at(y, mean);
 
         if (!isnan(mean))
             (void)fprintf(f,
                           "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
                           "stroke=\"#d55e00\" "
                           "stroke-width=\"2\"/>\n",
-                          panel_x(p, part_of(x, at)) - 9, height,
-                          panel_x(p, part_of(x, at)) + 9, height);
+                          at - 9, height, at + 9, height);
     }
 }
 
 /* Puts the panel of one key: the values at the first rung over its settings. */
-static void put_panel(const struct study_report *r, size_t key, const struct axis *x,
-                      const struct axis *y, FILE *f)
+static void put_panel(const struct study_report *r, size_t key, FILE *f)
 {
-    const struct panel p = {(double)(key % PER_ROW) * PANEL_WIDTH + EDGE,
-                            HEIGHT + (double)(key / PER_ROW) * PANEL_HEIGHT + EDGE};
+    const double left = (double)(key % PER_ROW) * PANEL_WIDTH + EDGE;
+    const double top = HEIGHT + (double)(key / PER_ROW) * PANEL_HEIGHT + EDGE;
+    struct svg_axis x = axis_of(r, key);
+    struct svg_axis y = SVG_AXIS(top + PANEL_HEIGHT - 2 * EDGE, top);
     const double correlation = effect_of(r, key).correlation;
     char title[160];
 
+    x.from = left;
+    x.to = left + PANEL_WIDTH - 2 * EDGE;
+    for (size_t i = 0; i < r->n; i++)
+        svg_axis_take(&y, r->first[i]);
     (void)snprintf(title, sizeof(title), "%.100s",
                    study_key_short_name(&r->study->key[key]));
     if (!isnan(correlation))
         (void)snprintf(title + strlen(title), sizeof(title) - strlen(title),
                        " (rank correlation %+.2f)", correlation);
-    put_text(f, panel_x(&p, 0.5), p.top - 10, title);
+    put_text(f, (x.from + x.to) / 2, top - 10, title);
     (void)fprintf(f,
                   "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" "
                   "fill=\"none\" stroke=\"#888\"/>\n",
-                  p.left, p.top, PANEL_WIDTH - 2 * EDGE, PANEL_HEIGHT - 2 * EDGE);
-    put_scale(r, key, x, y, &p, f);
-    for (int i = 0; i < 2 && y->high > y->low; i++) {
-        (void)snprintf(title, sizeof(title), "%.4g", i == 0 ? y->low : y->high);
-        put_text(f, p.left - EDGE / 2.0, panel_y(&p, i) + 4 - 8 * (i == 0), title);
+                  left, top, PANEL_WIDTH - 2 * EDGE, PANEL_HEIGHT - 2 * EDGE);
+    put_scale(r, key, &x, &y, f);
+    for (int i = 0; i < 2 && y.high > y.low; i++) {
+        (void)snprintf(title, sizeof(title), "%.4g", i == 0 ? y.low : y.high);
+        put_text(f, left - EDGE / 2.0, i == 0 ? y.from - 4 : y.to + 4, title);
     }
     for (size_t i = 0; i < r->n; i++) {
         if (!isnan(r->first[i]))
@@ -658,8 +619,8 @@ static void put_panel(const struct study_report *r, size_t key, const struct axi
                           "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" "
                           "fill=\"#0072b2\" "
                           "fill-opacity=\"0.6\"><title>%zu: %.4g</title></circle>\n",
-                          panel_x(&p, part_of(x, position(r->study, i, key))),
-                          panel_y(&p, part_of(y, r->first[i])), i + 1, r->first[i]);
+                          svg_axis_at(&x, position(r->study, i, key)),
+                          svg_axis_at(&y, r->first[i]), i + 1, r->first[i]);
     }
 }
 
@@ -667,10 +628,9 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
 {
     const size_t rows = (r->study->n_keys + PER_ROW - 1) / PER_ROW;
     const int height = HEIGHT + (int)rows * PANEL_HEIGHT;
-    const struct axis first = axis_of_first(r);
     const size_t n = r->study->n_keys;
     const double step = (WIDTH - 2.0 * LEFT) / (double)n;
-    struct axis axis[STUDY_MAX_KEYS + 1];
+    struct svg_axis axis[STUDY_MAX_KEYS + 1];
 
     if (r->study->method == STUDY_PBT) {
         lineage_report_print_svg(&r->lineage, f);
@@ -688,6 +648,6 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
     for (size_t k = 0; k <= n; k++)
         put_axis(r, k, &axis[k], LEFT + (double)k * step, f);
     for (size_t k = 0; k < n; k++)
-        put_panel(r, k, &axis[k], &first, f);
+        put_panel(r, k, f);
     (void)fputs("</svg>\n", f);
 }

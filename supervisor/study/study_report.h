@@ -41,16 +41,6 @@ int study_report_make(struct study_report *ret, const struct study *study,
                       const char *dir, struct err *err);
 void study_report_done(struct study_report *r);
 
-/* The value of a key in a trial, or of pbt in its round. In the arena. */
-const char *study_report_setting(const struct study_report *r, size_t trial, size_t key,
-                                 struct arena *arena);
-
-/* Whether the study's method compares trials at several steps. */
-int study_report_has_steps(const struct study *s);
-/* The step at which the row's trial has its value. The method compares at several steps, and
- * the trial has reached one. */
-uint64_t study_report_step(const struct study *s, const struct study_row *row);
-
 /* rows: how many at most; 0: all. */
 void study_report_print(const struct study_report *r, size_t rows, FILE *f);
 void study_report_print_csv(const struct study_report *r, FILE *f);
