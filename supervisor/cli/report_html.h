@@ -3,8 +3,11 @@
  *
  * Facts    {"version", "names", "studies", "runs": [line of a list, ...], "views": {run: view},
  *          "answers": {method: {run or study: what the server answers}}, "groups"}, of one moment
- *          (page/net.js). Answers of a run: config, record, checkpoints; curves and episode as in
- *          thin_curves.h and report_episode.h. Of a study: study, and files: [[name, text], ...].
+ *          (page/net.js). Answers of a run: config, record, checkpoints; curves as in thin_curves.h;
+ *          episode. Of a study: study, and files: [[name, text], ...].
+ * Episode  {"step", "length", "return", "is_cut", "pictures": [{"alt", "type", "base64"}, ...],
+ *          "left_out"}, of the newest checkpoint, played greedily, of at most 400 steps; or {"why"}
+ *          there is none. return null: of several teams; left_out: a picture was too large.
  * Groups   {"metric", "list": [of report_put_group, with "steps", "means", "lows", "highs"]}, or
  *          {"why"} there are no curves.
  * Without a script, the table of `brood report` is seen, and the picture of its --svg.
@@ -15,8 +18,13 @@
 #define SUPERVISOR_CLI_REPORT_HTML_H
 
 #include "supervisor/cli/report.h"
-#include "supervisor/cli/report_episode.h"
 #include "supervisor/study/study_report.h"
+
+enum report_play {
+    REPORT_PLAY_WORLDS, /* only brood's own worlds */
+    REPORT_PLAY_ALWAYS, /* also external ones: executes what the configuration names */
+    REPORT_PLAY_NEVER,
+};
 
 /* paths: the directories of n runs. r: their curves, which are thinned; or NULL and `why` there
  * are none. Of runs that differ only in their seed, the first one's episode is played. */

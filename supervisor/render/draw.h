@@ -27,12 +27,10 @@ struct draw_calls {
 };
 extern const struct draw_calls draw_calls;
 
-/* One function per format, for draw.c: appends the file's bytes. */
+/* Functions of formats, for draw.c: appends the file's bytes. */
 struct theme_fonts;
 struct view;
 int draw_gif(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
-             struct err *err);
-int draw_svg(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
              struct err *err);
 int draw_jsonl(const struct view *v, const struct theme_fonts *fonts, struct wbuf *ret,
                struct err *err);
