@@ -36,33 +36,23 @@ static int end_page(struct xstream *page, const char *path, struct err *err)
     return rc;
 }
 
-/* print: writes `what` as SVG. */
-static int write_svg(const char *path, void (*print)(const void *what, FILE *f),
-                     const void *what, struct err *err)
-{
-    struct xstream page;
-
-    print(what, xstream_begin(&page));
-    return end_page(&page, path, err);
-}
-
 /* ---- runs ---- */
-
-static void print_curves(const void *report, FILE *f)
-{
-    report_print_svg(report, f);
-}
 
 static int print(const struct cli *cli, const struct request *q, const struct report *r,
                  struct err *err)
 {
+    struct xstream page;
+
     if (q->csv)
         report_print_csv(r, stdout);
     else if (cli->json)
         report_print_json(r, stdout);
     else if (!is_stdout(q->html))
         report_print_text(r, stdout);
-    return q->svg != NULL ? write_svg(q->svg, print_curves, r, err) : 0;
+    if (q->svg == NULL)
+        return 0;
+    report_print_svg(r, xstream_begin(&page));
+    return end_page(&page, q->svg, err);
 }
 
 static void on_left_out(void *ctx, const struct err *why)
@@ -110,21 +100,12 @@ static int find_runs(const struct cli *cli, char *const *runs, size_t n, char **
     return rc;
 }
 
-/* Writes the page. r NULL: it has no curves; `why` is the reason. */
-static int write_page(const struct request *q, char *const *paths, size_t n,
-                      struct report *r, const struct err *why, struct err *err)
-{
-    struct xstream page;
-
-    report_html_runs(paths, n, r, why, q->how, xstream_begin(&page));
-    return end_page(&page, q->html, err);
-}
-
 static int report(const struct cli *cli, const struct request *q, char *const *runs,
                   size_t n, struct err *err)
 {
     char **paths = xcalloc(n, sizeof(*paths));
-    struct report *r = NULL;
+    struct report *r = NULL; /* there are no curves; `why` is the reason */
+    struct xstream page;
     struct err why = {0};
     size_t n_found;
     int rc = find_runs(cli, runs, n, paths, &n_found, err);
@@ -140,8 +121,10 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
         (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, why.msg);
         rc = 0;
     }
-    if (rc == 0 && q->html != NULL)
-        rc = write_page(q, paths, n_found, r, &why, err);
+    if (rc == 0 && q->html != NULL) {
+        report_html_runs(paths, n_found, r, &why, q->how, xstream_begin(&page));
+        rc = end_page(&page, q->html, err);
+    }
     if (r != NULL)
         report_free(r);
     for (size_t i = 0; i < n_found; i++)
@@ -152,25 +135,12 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
 
 /* ---- studies ---- */
 
-static void print_study(const void *report, FILE *f)
-{
-    study_report_print_svg(report, f);
-}
-
-static int write_study_page(const struct request *q, const struct study_report *r,
-                            const char *path, struct err *err)
-{
-    struct xstream page;
-
-    report_html_study(r, path, xstream_begin(&page));
-    return end_page(&page, q->html, err);
-}
-
 static int report_study(const struct cli *cli, const struct request *q, const char *path,
                         struct err *err)
 {
     struct study study;
     struct study_report r;
+    struct xstream page;
     int rc = study_dir_read(&study, path, err);
 
     if (rc < 0)
@@ -186,9 +156,14 @@ static int report_study(const struct cli *cli, const struct request *q, const ch
         study_report_print_json(&r, stdout);
     else if (!is_stdout(q->html))
         study_report_print(&r, 0, stdout);
-    rc = q->svg != NULL ? write_svg(q->svg, print_study, &r, err) : 0;
-    if (rc == 0 && q->html != NULL)
-        rc = write_study_page(q, &r, path, err);
+    if (q->svg != NULL) {
+        study_report_print_svg(&r, xstream_begin(&page));
+        rc = end_page(&page, q->svg, err);
+    }
+    if (rc == 0 && q->html != NULL) {
+        report_html_study(&r, path, xstream_begin(&page));
+        rc = end_page(&page, q->html, err);
+    }
     study_report_done(&r);
     study_done(&study);
     return rc;

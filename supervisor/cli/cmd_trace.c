@@ -3,16 +3,43 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/cli/live_run.h"
-#include "supervisor/cli/run_facts.h"
 #include "supervisor/control/msg_json.h"
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_STEPS = 100, MAX_STEPS = 100000, TRACE_MAX_BYTES = 1 << 30 };
+
+/* ---- values of the answer: 0, NaN or "" if they are missing; texts are cut ---- */
+
+static uint64_t facts_u64(const msgpack_object *map, const char *key)
+{
+    uint64_t v = 0;
+
+    (void)msg_get_u64(map, key, UINT64_MAX, &v, NULL);
+    return v;
+}
+
+static double facts_f64(const msgpack_object *map, const char *key)
+{
+    double v = (double)NAN;
+
+    (void)msg_get_f64(map, key, &v, NULL);
+    return v;
+}
+
+static const char *facts_text(const msgpack_object *map, const char *key, char ret[64])
+{
+    ret[0] = '\0';
+    (void)msg_get_str(map, key, ret, 64, NULL);
+    return ret;
+}
+
+/* ---- printing ---- */
 
 static void print_line(const char *process, const char *work, uint64_t count,
                        double seconds, double of)

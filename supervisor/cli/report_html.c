@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <math.h>
 #include <sodium.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -369,33 +370,23 @@ static void put_each(const char *key, const struct html_runs *all, put_fn put,
     json_close(j);
 }
 
-static void put_numbers(const char *key, const struct report_group *g,
-                        double (*of)(const struct report_point *p), struct json *j)
+/* A list for each of some numbers of a group's points. */
+static void put_points(const struct report_group *g, struct json *j)
 {
-    json_put_array(j, key);
-    for (size_t i = 0; i < g->n_points; i++)
-        json_f64(j, of(&g->point[i]));
-    json_close(j);
-}
+    static const struct {
+        const char *key;
+        size_t at;
+    } lists[] = {{"steps", offsetof(struct report_point, steps)},
+                 {"means", offsetof(struct report_point, over.mean)},
+                 {"lows", offsetof(struct report_point, over.low)},
+                 {"highs", offsetof(struct report_point, over.high)}};
 
-static double steps_of(const struct report_point *p)
-{
-    return p->steps;
-}
-
-static double mean_of(const struct report_point *p)
-{
-    return p->over.mean;
-}
-
-static double low_of(const struct report_point *p)
-{
-    return p->over.low;
-}
-
-static double high_of(const struct report_point *p)
-{
-    return p->over.high;
+    for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++) {
+        json_put_array(j, lists[k].key);
+        for (size_t i = 0; i < g->n_points; i++)
+            json_f64(j, *(const double *)((const char *)&g->point[i] + lists[k].at));
+        json_close(j);
+    }
 }
 
 static void put_groups(const struct report *r, const struct err *why, struct json *j)
@@ -411,10 +402,7 @@ static void put_groups(const struct report *r, const struct err *why, struct jso
 
         json_object(j);
         report_put_group(r, g, j);
-        put_numbers("steps", g, steps_of, j);
-        put_numbers("means", g, mean_of, j);
-        put_numbers("lows", g, low_of, j);
-        put_numbers("highs", g, high_of, j);
+        put_points(g, j);
         json_close(j);
     }
     json_close(j);

@@ -136,26 +136,3 @@ const char *run_agent_names(const char *path, char *ret, size_t size)
     run_record_done(&r);
     return ret;
 }
-
-uint64_t facts_u64(const msgpack_object *map, const char *key)
-{
-    uint64_t v = 0;
-
-    (void)msg_get_u64(map, key, UINT64_MAX, &v, NULL);
-    return v;
-}
-
-double facts_f64(const msgpack_object *map, const char *key)
-{
-    double v = (double)NAN;
-
-    (void)msg_get_f64(map, key, &v, NULL);
-    return v;
-}
-
-const char *facts_text(const msgpack_object *map, const char *key, char ret[64])
-{
-    ret[0] = '\0';
-    (void)msg_get_str(map, key, ret, 64, NULL);
-    return ret;
-}

@@ -38,10 +38,4 @@ void run_facts_print_json(const struct run_facts *f);
  * known. Returns ret. */
 const char *run_agent_names(const char *path, char *ret, size_t size);
 
-/* Look up a value in an answer's map. 0, NaN or "" if it is missing; texts are cut at 63
- * bytes. */
-uint64_t facts_u64(const msgpack_object *map, const char *key);
-double facts_f64(const msgpack_object *map, const char *key);
-const char *facts_text(const msgpack_object *map, const char *key, char ret[64]);
-
 #endif
