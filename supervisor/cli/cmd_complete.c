@@ -9,6 +9,7 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/env/env.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/rundir/run_record.h"
 #include "supervisor/save/checkpoint_read.h"
@@ -215,17 +216,14 @@ static void offer_keys(const struct completion *c, const struct schema *s,
 /* Reads the configuration of the line's run, as far as it can be read. */
 static int read_config(const struct completion *c, struct run_config *ret)
 {
-    const struct config_options options = {0};
-    char *path, *file;
+    char *path;
     int rc = c->run != NULL ? run_dir_find(c->runs_dir, c->run, &path, NULL) : -1;
 
     if (rc < 0)
         return rc;
-    file = xasprintf("%s/config.yaml", path);
     patience_enter(path);
-    rc = run_config_read(ret, file, &options, NULL);
+    rc = files_read_config(ret, path, NULL);
     patience_leave();
-    free(file);
     free(path);
     return rc;
 }

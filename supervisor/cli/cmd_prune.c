@@ -8,6 +8,7 @@
 #include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/live_run.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 #include "supervisor/rundir/run_dir.h"
@@ -100,20 +101,18 @@ static size_t count_removed(const struct pruning *x)
 static int keep_resumable(struct pruning *x, const char *run, const char *dir,
                           struct err *err)
 {
-    const struct config_options options = {0}; /* executes no env.command */
-    char *file = xasprintf("%s/config.yaml", run), *log = xasprintf("%s/experience", run);
+    char *log = xasprintf("%s/experience", run);
     struct run_config config;
     uint64_t step;
     int rc = 0;
 
-    if (tree_exists(log) && (rc = run_config_read(&config, file, &options, err)) == 0) {
+    if (tree_exists(log) && (rc = files_read_config(&config, run, err)) == 0) {
         rc = resume_find_covered(&step, dir, log, run_config_log_window(&config), err);
         for (size_t i = 0; i < x->n && rc == 0; i++)
             x->checkpoint[i].is_kept |= x->checkpoint[i].step == step;
         rc = rc == ERR_NOT_FOUND ? 0 : rc;
         run_config_done(&config);
     }
-    free(file);
     free(log);
     return rc;
 }

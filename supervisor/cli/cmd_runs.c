@@ -11,6 +11,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/view_layout.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/rundir/run_dir.h"
 
@@ -233,19 +234,16 @@ static int take_where(struct where *w, const char *text, struct err *err)
 /* Whether the run's configuration has such an environment or agent. */
 static int config_matches(const char *path, enum where_field field, const char *pattern)
 {
-    const struct config_options options = {0}; /* executes no env.command */
-    char *file = xasprintf("%s/config.yaml", path);
     struct run_config c;
     int yes = 0;
 
-    if (run_config_read(&c, file, &options, NULL) == 0) {
+    if (files_read_config(&c, path, NULL) == 0) {
         if (field == WHERE_ENV)
             yes = fnmatch(pattern, c.env.id, 0) == 0;
         for (size_t i = 0; field == WHERE_ALGORITHM && i < c.n_agents; i++)
             yes |= fnmatch(pattern, c.agents[i].algorithm, 0) == 0;
         run_config_done(&c);
     }
-    free(file);
     return yes;
 }
 

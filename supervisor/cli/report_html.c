@@ -201,8 +201,6 @@ static void put_pictures(const struct pictures *p, uint64_t step, struct json *j
 static void put_played(const char *path, const char *name, enum report_play play,
                        struct json *j)
 {
-    const struct config_options options = {0};
-    char *file = xasprintf("%s/config.yaml", path);
     struct pictures p = {.episode_return = (double)NAN};
     struct run_config config;
     struct eval_play args = {
@@ -212,7 +210,7 @@ static void put_played(const char *path, const char *name, enum report_play play
         .on_result = on_played,
         .ctx = &p};
     struct err err = {0};
-    int rc = run_config_read(&config, file, &options, &err);
+    int rc = files_read_config(&config, path, &err);
     const int is_read = rc == 0;
 
     if (rc == 0)
@@ -230,7 +228,6 @@ static void put_played(const char *path, const char *name, enum report_play play
         run_config_done(&config);
     wbuf_done(&p.gif);
     wbuf_done(&p.svg);
-    free(file);
 }
 
 /* ---- runs ---- */
@@ -260,7 +257,6 @@ static int is_taken(const struct html_runs *all, size_t n, const char *name)
 
 static void read_run(struct html_runs *all, size_t i, const char *path)
 {
-    const struct config_options options = {0};
     struct html_run *r = &all->run[i];
     char *file = xasprintf("%s/metrics/progress.csv", path);
     struct run_config config;
@@ -278,12 +274,10 @@ static void read_run(struct html_runs *all, size_t i, const char *path)
     if (progress_read(&r->progress, file, NULL) < 0)
         r->progress = NULL;
     free(file);
-    file = xasprintf("%s/config.yaml", path);
-    if (run_config_read(&config, file, &options, NULL) == 0) {
+    if (files_read_config(&config, path, NULL) == 0) {
         defaults_add_keys(&config, &all->keys);
         run_config_done(&config);
     }
-    free(file);
 }
 
 static struct run_view view_of(const struct html_run *r)

@@ -4,6 +4,7 @@
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/study_view.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/proc/signals.h"
 #include "supervisor/rundir/run_dir.h"
 
@@ -33,14 +34,11 @@ static int read_run_steps(const struct study *s, const char *folder, uint64_t *r
 {
     const struct config_options options = {.extends = 1};
     char *run = study_run_path(s, folder, &(struct study_run_id){0});
-    char *file = xasprintf("%s/config.yaml", run);
     struct run_config c;
     int rc = run_config_read(&c, s->base, &options, err);
 
-    if (rc == ERR_CONFIG &&
-        run_config_read(&c, file, &(struct config_options){0}, NULL) == 0)
+    if (rc == ERR_CONFIG && files_read_config(&c, run, NULL) == 0)
         rc = 0;
-    free(file);
     free(run);
     if (rc < 0)
         return rc;

@@ -72,15 +72,24 @@ static void put_keys(const struct config_list *list, const struct yaml_node *map
     }
 }
 
-int files_put_config(const char *path, struct json *j, struct err *err)
+int files_read_config(struct run_config *ret, const char *path, struct err *err)
 {
     const struct config_options options = {0}; /* executes no env.command */
+    char *file = xasprintf("%s/config.yaml", path);
+    const int rc = run_config_read(ret, file, &options, err);
+
+    free(file);
+    return rc;
+}
+
+int files_put_config(const char *path, struct json *j, struct err *err)
+{
     char *file = xasprintf("%s/config.yaml", path);
     struct arena arena = ARENA_ZERO;
     struct yaml_node *root = NULL;
     struct wbuf text = {0};
     struct run_config config;
-    const int is_read = run_config_read(&config, file, &options, NULL) == 0;
+    const int is_read = files_read_config(&config, path, NULL) == 0;
     int rc = wbuf_read_file(&text, file, YAML_MAX_BYTES, err);
 
     if (rc == 0)

@@ -6,12 +6,15 @@
 #ifndef SUPERVISOR_FACTS_FILES_H
 #define SUPERVISOR_FACTS_FILES_H
 
+#include "common/config/run_config.h"
 #include "common/err/err.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
 
 enum { FILES_MAX_LOGS = 20000, FILES_MAX_CHECKPOINTS = 1000, FILES_MAX_RETURNS = 4 };
 
+/* Reads config.yaml; executes nothing that it names. run_config_done afterwards. */
+int files_read_config(struct run_config *ret, const char *path, struct err *err);
 /* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
  * the value can change while the run lives. */
 int files_put_config(const char *path, struct json *j, struct err *err);

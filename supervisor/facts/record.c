@@ -5,6 +5,7 @@
 #include "common/wire/cursor.h"
 #include "supervisor/events/run_model.h"
 #include "supervisor/facts/defaults.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/rundir/journal_read.h"
 
 #include <math.h>
@@ -221,13 +222,11 @@ const char *run_algorithm_names(const struct run_config *c, struct arena *arena)
 static void put_config(const char *path, const char *const *keys, size_t n,
                        struct json *j)
 {
-    const struct config_options options = {0}; /* executes no env.command */
-    char *file = xasprintf("%s/config.yaml", path);
     struct arena arena = ARENA_ZERO;
     struct run_config config;
     struct err why = {0};
     struct wbuf text = {0};
-    const int is_read = run_config_read(&config, file, &options, &why) == 0;
+    const int is_read = files_read_config(&config, path, &why) == 0;
 
     json_put_str(j, "environment", is_read ? config.env.id : NULL);
     json_put_known(j, "agents", is_read, is_read ? config.n_agents : 0);
@@ -244,7 +243,6 @@ static void put_config(const char *path, const char *const *keys, size_t n,
     if (is_read)
         run_config_done(&config);
     arena_done(&arena);
-    free(file);
 }
 
 void record_put_all(const char *path, const struct progress *progress,
