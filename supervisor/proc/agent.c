@@ -498,12 +498,6 @@ static void do_deliver(struct agent *a)
     p.fn(p.ctx, a->index, &a->in);
 }
 
-static void do_bug(struct agent *a)
-{
-    CHECK(0, "agent %s: impossible event in state %s", a->name,
-          proc_state_name(a->state));
-}
-
 #define BIT(action) __builtin_ctz(action)
 
 static void (*const actions[])(struct agent *) = {
@@ -522,13 +516,14 @@ static void (*const actions[])(struct agent *) = {
     [BIT(PROC_DO_COMMIT)] = do_commit,
     [BIT(PROC_DO_DELIVER)] = do_deliver,
     [BIT(PROC_DO_JUDGE)] = agent_decide_restart,
-    [BIT(PROC_DO_BUG)] = do_bug,
 };
 
 void agent_feed(struct agent *a, enum proc_event event)
 {
     const struct proc_step step = proc_fsm_step(a->state, event);
 
+    CHECK((step.actions & PROC_DO_BUG) == 0, "agent %s is %s: %s", a->name,
+          proc_state_name(a->state), proc_event_name(event));
     log_verbose("agent %s: %s, %s -> %s", a->name, proc_event_name(event),
                 proc_state_name(a->state), proc_state_name(step.next));
     if ((step.actions & PROC_DO_KILL) != 0) {

@@ -3,7 +3,7 @@
 #include "common/err/check.h"
 
 struct cell {
-    unsigned char known; /* the table has a line for it */
+    unsigned char known; /* the table has an entry for it */
     unsigned char next;
     unsigned short actions;
 };
@@ -12,177 +12,88 @@ struct cell {
     {                                                                                    \
         1, PROC_##state, (actions_)                                                      \
     }
-/* Cells that several states share. */
 #define IGNORE(state) TO(state, 0)
-#define NEVER(state)  TO(state, PROC_DO_BUG)
 #define ABORT         TO(DYING, PROC_DO_KILL)
-#define FAIL          TO(ENDING, PROC_DO_KILL)
-#define DIED          TO(DOWN, PROC_DO_JUDGE)
 #define END           TO(GONE, PROC_DO_REPORT | PROC_DO_GONE)
 #define ASK           TO(STOPPING, PROC_DO_TERMINATE)
+
+/* Entries that several states share. An event without an entry is a bug. */
+#define SERVES                                                                           \
+    [PROC_EV_BAD] = ABORT, [PROC_EV_FATAL] = TO(ENDING, PROC_DO_KILL),                   \
+    [PROC_EV_EXIT] = TO(DOWN, PROC_DO_JUDGE)
+/* Before the caller's request can be sent. */
+#define PREPARES(state) SERVES, [PROC_EV_REQUEST] = IGNORE(state), [PROC_EV_STOP] = ASK
+/* Nothing that it still says counts. */
+#define DEAF(state)                                                                      \
+    [PROC_EV_HELLO] = IGNORE(state), [PROC_EV_RESPONSE] = IGNORE(state),                 \
+    [PROC_EV_REQUEST] = IGNORE(state), [PROC_EV_BAD] = IGNORE(state),                    \
+    [PROC_EV_FATAL] = IGNORE(state)
 
 /* clang-format off */
 static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
     [PROC_DOWN] = {
         [PROC_EV_START] = TO(STARTING, PROC_DO_SPAWN | PROC_DO_CONFIGURE),
-        [PROC_EV_SPAWN_FAILED] = NEVER(DOWN),
-        [PROC_EV_HELLO] = NEVER(DOWN),
-        [PROC_EV_RESPONSE] = NEVER(DOWN),
-        [PROC_EV_COPIED] = NEVER(DOWN),
-        [PROC_EV_REPLAYED] = NEVER(DOWN),
         [PROC_EV_REQUEST] = IGNORE(DOWN),
-        [PROC_EV_BAD] = NEVER(DOWN),
         [PROC_EV_FATAL] = END,
         [PROC_EV_STOP] = END,
-        [PROC_EV_OVERDUE] = NEVER(DOWN),
-        [PROC_EV_DEADLINE] = NEVER(DOWN),
-        [PROC_EV_EXIT] = NEVER(DOWN),
     },
     [PROC_STARTING] = {
-        [PROC_EV_START] = NEVER(STARTING),
-        [PROC_EV_SPAWN_FAILED] = FAIL,
+        [PROC_EV_SPAWN_FAILED] = TO(ENDING, PROC_DO_KILL),
         [PROC_EV_HELLO] = TO(CONFIGURING, 0),
         [PROC_EV_RESPONSE] = ABORT,
-        [PROC_EV_COPIED] = NEVER(STARTING),
-        [PROC_EV_REPLAYED] = NEVER(STARTING),
-        [PROC_EV_REQUEST] = IGNORE(STARTING),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
-        [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(STARTING),
-        [PROC_EV_DEADLINE] = NEVER(STARTING),
-        [PROC_EV_EXIT] = DIED,
+        PREPARES(STARTING),
     },
     [PROC_CONFIGURING] = {
-        [PROC_EV_START] = NEVER(CONFIGURING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(CONFIGURING),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = TO(DESCRIBING, PROC_DO_DESCRIBE),
-        [PROC_EV_COPIED] = NEVER(CONFIGURING),
-        [PROC_EV_REPLAYED] = NEVER(CONFIGURING),
-        [PROC_EV_REQUEST] = IGNORE(CONFIGURING),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
-        [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(CONFIGURING),
-        [PROC_EV_DEADLINE] = NEVER(CONFIGURING),
-        [PROC_EV_EXIT] = DIED,
+        PREPARES(CONFIGURING),
     },
     [PROC_DESCRIBING] = {
-        [PROC_EV_START] = NEVER(DESCRIBING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(DESCRIBING),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = ABORT,
         [PROC_EV_COPIED] = TO(REPLAYING, PROC_DO_REPLAY),
-        [PROC_EV_REPLAYED] = NEVER(DESCRIBING),
-        [PROC_EV_REQUEST] = IGNORE(DESCRIBING),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
-        [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(DESCRIBING),
-        [PROC_EV_DEADLINE] = NEVER(DESCRIBING),
-        [PROC_EV_EXIT] = DIED,
+        PREPARES(DESCRIBING),
     },
     [PROC_REPLAYING] = {
-        [PROC_EV_START] = NEVER(REPLAYING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(REPLAYING),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = TO(REPLAYING, PROC_DO_COMPARE | PROC_DO_REPLAY),
-        [PROC_EV_COPIED] = NEVER(REPLAYING),
         [PROC_EV_REPLAYED] = TO(IDLE, PROC_DO_READY),
-        [PROC_EV_REQUEST] = IGNORE(REPLAYING),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
-        [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(REPLAYING),
-        [PROC_EV_DEADLINE] = NEVER(REPLAYING),
-        [PROC_EV_EXIT] = DIED,
+        PREPARES(REPLAYING),
     },
     [PROC_IDLE] = {
-        [PROC_EV_START] = NEVER(IDLE),
-        [PROC_EV_SPAWN_FAILED] = NEVER(IDLE),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = ABORT,
-        [PROC_EV_COPIED] = NEVER(IDLE),
-        [PROC_EV_REPLAYED] = NEVER(IDLE),
         [PROC_EV_REQUEST] = TO(BUSY, PROC_DO_SEND),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
         [PROC_EV_STOP] = TO(STOPPING, PROC_DO_SHUTDOWN),
-        [PROC_EV_OVERDUE] = NEVER(IDLE),
-        [PROC_EV_DEADLINE] = NEVER(IDLE),
-        [PROC_EV_EXIT] = DIED,
+        SERVES,
     },
     [PROC_BUSY] = {
-        [PROC_EV_START] = NEVER(BUSY),
-        [PROC_EV_SPAWN_FAILED] = NEVER(BUSY),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = TO(COMMITTING, PROC_DO_COMMIT),
-        [PROC_EV_COPIED] = NEVER(BUSY),
-        [PROC_EV_REPLAYED] = NEVER(BUSY),
-        [PROC_EV_REQUEST] = NEVER(BUSY),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
         [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(BUSY),
-        [PROC_EV_DEADLINE] = NEVER(BUSY),
-        [PROC_EV_EXIT] = DIED,
+        SERVES,
     },
     [PROC_COMMITTING] = {
-        [PROC_EV_START] = NEVER(COMMITTING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(COMMITTING),
         [PROC_EV_HELLO] = ABORT,
         [PROC_EV_RESPONSE] = ABORT,
         [PROC_EV_COPIED] = TO(IDLE, PROC_DO_DELIVER),
-        [PROC_EV_REPLAYED] = NEVER(COMMITTING),
-        [PROC_EV_REQUEST] = NEVER(COMMITTING),
-        [PROC_EV_BAD] = ABORT,
-        [PROC_EV_FATAL] = FAIL,
         [PROC_EV_STOP] = ASK,
-        [PROC_EV_OVERDUE] = NEVER(COMMITTING),
-        [PROC_EV_DEADLINE] = NEVER(COMMITTING),
-        [PROC_EV_EXIT] = DIED,
+        SERVES,
     },
     [PROC_DYING] = {
-        [PROC_EV_START] = NEVER(DYING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(DYING),
-        [PROC_EV_HELLO] = IGNORE(DYING),
-        [PROC_EV_RESPONSE] = IGNORE(DYING),
-        [PROC_EV_COPIED] = NEVER(DYING),
-        [PROC_EV_REPLAYED] = NEVER(DYING),
-        [PROC_EV_REQUEST] = IGNORE(DYING),
-        [PROC_EV_BAD] = IGNORE(DYING),
-        [PROC_EV_FATAL] = IGNORE(DYING),
+        DEAF(DYING),
         [PROC_EV_STOP] = IGNORE(ENDING),
-        [PROC_EV_OVERDUE] = NEVER(DYING),
-        [PROC_EV_DEADLINE] = NEVER(DYING),
-        [PROC_EV_EXIT] = DIED,
+        [PROC_EV_EXIT] = TO(DOWN, PROC_DO_JUDGE),
     },
     [PROC_ENDING] = {
-        [PROC_EV_START] = NEVER(ENDING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(ENDING),
-        [PROC_EV_HELLO] = IGNORE(ENDING),
-        [PROC_EV_RESPONSE] = IGNORE(ENDING),
-        [PROC_EV_COPIED] = NEVER(ENDING),
-        [PROC_EV_REPLAYED] = NEVER(ENDING),
-        [PROC_EV_REQUEST] = IGNORE(ENDING),
-        [PROC_EV_BAD] = IGNORE(ENDING),
-        [PROC_EV_FATAL] = IGNORE(ENDING),
+        DEAF(ENDING),
         [PROC_EV_STOP] = IGNORE(ENDING),
         [PROC_EV_OVERDUE] = IGNORE(ENDING),
         [PROC_EV_DEADLINE] = IGNORE(ENDING),
         [PROC_EV_EXIT] = END,
     },
     [PROC_STOPPING] = {
-        [PROC_EV_START] = NEVER(STOPPING),
-        [PROC_EV_SPAWN_FAILED] = NEVER(STOPPING),
-        [PROC_EV_HELLO] = IGNORE(STOPPING),
-        [PROC_EV_RESPONSE] = IGNORE(STOPPING),
-        [PROC_EV_COPIED] = NEVER(STOPPING),
-        [PROC_EV_REPLAYED] = NEVER(STOPPING),
-        [PROC_EV_REQUEST] = IGNORE(STOPPING),
-        [PROC_EV_BAD] = IGNORE(STOPPING),
-        [PROC_EV_FATAL] = IGNORE(STOPPING),
+        DEAF(STOPPING),
         [PROC_EV_STOP] = IGNORE(STOPPING),
         [PROC_EV_OVERDUE] = ASK,
         [PROC_EV_DEADLINE] = TO(ENDING, PROC_DO_KILL),
@@ -190,18 +101,10 @@ static const struct cell table[PROC_STATE_COUNT][PROC_EVENT_COUNT] = {
     },
     [PROC_GONE] = {
         [PROC_EV_START] = IGNORE(GONE),
-        [PROC_EV_SPAWN_FAILED] = NEVER(GONE),
-        [PROC_EV_HELLO] = NEVER(GONE),
-        [PROC_EV_RESPONSE] = NEVER(GONE),
-        [PROC_EV_COPIED] = NEVER(GONE),
-        [PROC_EV_REPLAYED] = NEVER(GONE),
         [PROC_EV_REQUEST] = IGNORE(GONE),
-        [PROC_EV_BAD] = NEVER(GONE),
-        [PROC_EV_FATAL] = NEVER(GONE),
         [PROC_EV_STOP] = IGNORE(GONE),
         [PROC_EV_OVERDUE] = IGNORE(GONE),
         [PROC_EV_DEADLINE] = IGNORE(GONE),
-        [PROC_EV_EXIT] = NEVER(GONE),
     },
 };
 /* clang-format on */
@@ -212,8 +115,8 @@ struct proc_step proc_fsm_step(enum proc_state state, enum proc_event event)
 
     CHECK((unsigned)state < PROC_STATE_COUNT && (unsigned)event < PROC_EVENT_COUNT);
     c = &table[state][event];
-    CHECK(c->known, "no cell for %s in state %s", proc_event_name(event),
-          proc_state_name(state));
+    if (!c->known)
+        return (struct proc_step){.next = state, .actions = PROC_DO_BUG};
     return (struct proc_step){.next = (enum proc_state)c->next, .actions = c->actions};
 }
 

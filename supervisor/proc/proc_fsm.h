@@ -58,7 +58,7 @@ enum proc_action {
                                   FATAL, or COPIED follows */
     PROC_DO_DELIVER = 1 << 13, /* passes the response to the caller; may raise REQUEST */
     PROC_DO_JUDGE = 1 << 14,   /* counts the death; raises START or FATAL */
-    PROC_DO_BUG = 1 << 15,     /* our own mistake */
+    PROC_DO_BUG = 1 << 15,     /* the table has no entry: a bug of this program */
 };
 
 struct proc_step {
