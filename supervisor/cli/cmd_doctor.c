@@ -8,6 +8,7 @@
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/env/env.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/proc/command_output.h"
 #include "supervisor/proc/run_cgroup.h"
 
 #include <dirent.h>
@@ -26,7 +27,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, PATH_BYTES = 1024 };
+enum { LINE_BYTES = 512, PATH_BYTES = 1024, PYTHON_MS = 30000 };
 
 /* The first line of a file, without its end; 0 if there is none. */
 static int first_line(const char *path, char line[LINE_BYTES])
@@ -257,20 +258,23 @@ static void read_runs(struct doctor_readings *r, const char *runs_dir)
 /* python3 prints its version, and for each module 1 if it finds it, otherwise 0. */
 static void read_python(struct doctor_readings *r)
 {
-    FILE *f =
-        popen("python3 -c 'import sys, importlib.util as u; print(\"%d.%d.%d\" % "
-              "sys.version_info[:3], *[int(u.find_spec(m) is not None) for m in "
-              "(\"numpy\", \"msgpack\", \"gymnasium\", \"pettingzoo\")])' 2>/dev/null",
-              "re");
+    static const char *const argv[] = {
+        "python3", "-c",
+        "import sys, importlib.util as u; print(\"%d.%d.%d\" % sys.version_info[:3], "
+        "*[int(u.find_spec(m) is not None) for m in "
+        "(\"numpy\", \"msgpack\", \"gymnasium\", \"pettingzoo\")])",
+        NULL};
+    char *output = NULL;
     int has[4] = {0};
 
-    if (f == NULL)
+    if (command_ask(argv, PYTHON_MS, &output, NULL) < 0)
         return;
-    if (fscanf(f, "%31s %d %d %d %d", r->python, &has[0], &has[1], &has[2], &has[3]) != 5)
+    if (sscanf(command_last_line(output), "%31s %d %d %d %d", r->python, &has[0], &has[1],
+               &has[2], &has[3]) != 5)
         r->python[0] = '\0';
     for (int i = 0; i < 4; i++)
         r->python_has |= has[i] ? 1u << i : 0;
-    (void)pclose(f);
+    free(output);
 }
 
 /* Reads all but `agent`, which is "". */
