@@ -227,20 +227,16 @@ static int launch(struct place *p, struct err *err)
     if (open_log(p) < 0)
         return err_errno(err, "the log of node %zu", p->index);
     if (c->config->launcher == LAUNCHER_SLURM) {
-        slurm_fence_set(&p->fence, name, c->args.agent_exe_fd);
+        slurm_fence_set(&p->fence, name);
         spec.has_grace = 1; /* srun, and through it the node: see slurm.h */
     }
     spec.words = command.list;
     spec.n_words = command.n;
     spec.output_fd = p->log_fd;
     memcpy(identity.run, c->run, sizeof(identity.run));
-    spec.input_fd = rc = node_command_key(&p->secret, &identity, err);
-    if (rc < 0)
-        return rc;
+    spec.input = node_command_key(&p->secret, &identity, &c->arena);
     pass_variables(&spec);
-    rc = program_start(&p->program, &spec, err);
-    (void)close(spec.input_fd);
-    return rc;
+    return program_start(&p->program, &spec, err);
 }
 
 /* why: of the loss that it follows at once; NULL: of none. */

@@ -2,7 +2,6 @@
 
 #include "common/config/yaml_tree.h"
 #include "common/io/shell_quote.h"
-#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/node/reach.h"
@@ -11,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 void node_add_list(struct words *w, const struct yaml_node *list)
 {
@@ -102,27 +99,17 @@ const char *node_command_host(const struct cluster_config *config, size_t node)
     return hosts != NULL && hosts->n > 0 ? hosts->child[node % hosts->n]->text : "";
 }
 
-int node_command_key(const struct channel_secret *secret,
-                     const struct node_identity *identity, struct err *err)
+const char *node_command_key(const struct channel_secret *secret,
+                             const struct node_identity *identity, struct arena *arena)
 {
     uint8_t raw[CHANNEL_ID_BYTES + CHANNEL_KEY_BYTES];
-    char text[2 * sizeof(raw) + NODE_IDENTITY_BYTES + 2], name[NODE_IDENTITY_BYTES];
-    size_t len = 2 * sizeof(raw);
-    const int fd = memfd_create("key", MFD_CLOEXEC);
+    char text[2 * sizeof(raw) + 1], name[NODE_IDENTITY_BYTES];
 
-    if (fd < 0)
-        return err_errno(err, "memfd_create");
     memcpy(raw, secret->id, CHANNEL_ID_BYTES);
     memcpy(raw + CHANNEL_ID_BYTES, secret->key, CHANNEL_KEY_BYTES);
     for (size_t i = 0; i < sizeof(raw); i++)
         (void)snprintf(text + 2 * i, 3, "%02x", raw[i]);
-    len += (size_t)snprintf(text + len, sizeof(text) - len, " %s\n",
-                            node_identity_text(identity, name));
-    if (write_all(fd, text, len) == 0 && lseek(fd, 0, SEEK_SET) == 0)
-        return fd;
-    (void)err_errno(err, "writing a node's key");
-    (void)close(fd);
-    return err->code;
+    return arena_printf(arena, "%s %s\n", text, node_identity_text(identity, name));
 }
 
 const char *node_command_address(const char *address, struct arena *arena)

@@ -17,10 +17,9 @@ int node_command_make(struct words *ret, const struct cluster_config *config, si
                       struct arena *arena, struct err *err);
 /* The host of that node in the configuration; "" if it names none. */
 const char *node_command_host(const struct cluster_config *config, size_t node);
-/* A file in memory that holds the key and the identity as a node reads them. A descriptor, or
- * -errno. */
-int node_command_key(const struct channel_secret *secret,
-                     const struct node_identity *identity, struct err *err);
+/* The key and the identity as a node reads them, in the arena. */
+const char *node_command_key(const struct channel_secret *secret,
+                             const struct node_identity *identity, struct arena *arena);
 /* The address, with its port, under which nodes reach a supervisor that listens on `address`:
  * where that is 0.0.0.0 or [::], the one of this machine's first interface. In the arena. */
 const char *node_command_address(const char *address, struct arena *arena);

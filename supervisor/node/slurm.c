@@ -5,15 +5,11 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
-#include "supervisor/proc/command_output.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -21,7 +17,7 @@ enum {
     TERM_MS = 1000,       /* for srun, from SIGTERM until SIGKILL */
     PAUSE_MS = 50,        /* between two questions about what was cancelled */
     ASK_MS = 5000,        /* for squeue and scancel; Slurm's own limit is longer */
-    LIST_BYTES = 1 << 18, /* of squeue's output */
+    LIST_BYTES = 1 << 18, /* of the ids in it */
     IDS_BYTES = 1024,
 };
 
@@ -189,8 +185,8 @@ size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t siz
 
 /* The words of squeue that list jobs of a name or, inside of a job, all of its steps. which:
  * holds one of them. */
-static size_t add_listing(const char **words, const char *name,
-                          char which[SLURM_NAME_BYTES + 16])
+static void add_listing(const char *words[8], const char *name,
+                        char which[SLURM_NAME_BYTES + 16])
 {
     const char *job = slurm_job();
     size_t n = 0;
@@ -205,7 +201,6 @@ static size_t add_listing(const char **words, const char *name,
     words[n++] = which;
     if (job != NULL)
         words[n++] = "--steps";
-    return n;
 }
 
 /* ---- an interrupt ---- */
@@ -271,7 +266,7 @@ void slurm_interrupt(const char *name, char **known)
 
     if (slurm_job() == NULL)
         cancel_waiting(name);
-    (void)add_listing(words, name, which);
+    add_listing(words, name, which);
     if (command_ask(words, CHECK_MS, &output, NULL) < 0)
         return;
     ids = xcalloc(LIST_BYTES, 1);
@@ -283,10 +278,9 @@ void slurm_interrupt(const char *name, char **known)
 
 /* ---- the fence ---- */
 
-void slurm_fence_set(struct slurm_fence *f, const char *name, int agent_exe_fd)
+void slurm_fence_set(struct slurm_fence *f, const char *name)
 {
-    *f = (struct slurm_fence){
-        .state = SLURM_FENCE_SET, .agent_exe_fd = agent_exe_fd, .output_fd = -1};
+    *f = (struct slurm_fence){.state = SLURM_FENCE_SET};
     (void)snprintf(f->name, sizeof(f->name), "%s", name);
 }
 
@@ -309,55 +303,23 @@ void slurm_end_srun(struct slurm_fence *f, const struct program *srun)
     }
 }
 
-/* Starts a program of Slurm's; its output is the fence's. */
-static int slurm_ask(struct slurm_fence *f, const char *const *words, size_t n)
+static int slurm_ask(struct slurm_fence *f, const char *const *words)
 {
-    static const char *const passed[] = {"SLURM_CONF=", "USER=", "TMPDIR="};
-    struct program_spec spec = {
-        .agent_exe_fd = f->agent_exe_fd, .words = words, .n_words = n, .directory = "."};
-    int rc = -1;
-
-    program_spec_pass(&spec, passed, sizeof(passed) / sizeof(passed[0]));
-    f->output_fd = memfd_create("slurm", MFD_CLOEXEC);
-    spec.input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    spec.output_fd = f->output_fd;
     f->asked_ms = (uint64_t)monotonic_ms();
-    if (spec.input_fd >= 0 && spec.output_fd >= 0)
-        rc = program_start(&f->program, &spec, NULL);
-    if (spec.input_fd >= 0)
-        (void)close(spec.input_fd);
-    if (rc < 0 && f->output_fd >= 0)
-        (void)close(f->output_fd);
-    if (rc < 0)
-        f->output_fd = -1;
-    return rc;
+    f->ask = (struct asked_command){.argv = words};
+    return command_begin(&f->ask, ASK_MS);
 }
 
 /* ids: each followed by a space. */
 static int cancel(struct slurm_fence *f, char *ids)
 {
-    const char *words[16];
-    size_t n = 0;
+    const char *words[18] = {"scancel"};
+    size_t n = 1;
 
-    words[n++] = "scancel";
     for (char *id = strtok(ids, " "); id != NULL && n < 16; id = strtok(NULL, " "))
         words[n++] = id;
     log_info("scancel %s, of %s", words[1], f->name);
-    return slurm_ask(f, words, n);
-}
-
-/* What the program wrote; the fence's file is closed. free(). */
-static char *take_output(struct slurm_fence *f)
-{
-    char *text = calloc(LIST_BYTES + 1, 1);
-    ssize_t n = text != NULL ? pread(f->output_fd, text, LIST_BYTES, 0) : -1;
-
-    if (text != NULL && n >= 0)
-        text[n] = '\0';
-    if (f->output_fd >= 0)
-        (void)close(f->output_fd);
-    f->output_fd = -1;
-    return text;
+    return slurm_ask(f, words);
 }
 
 static void pause_fence(struct slurm_fence *f)
@@ -369,10 +331,11 @@ static void pause_fence(struct slurm_fence *f)
 static void begin_listing(struct slurm_fence *f)
 {
     char which[SLURM_NAME_BYTES + 16];
-    const char *words[8];
+    const char *words[8] = {0};
 
     f->state = SLURM_FENCE_LISTING;
-    if (slurm_ask(f, words, add_listing(words, f->name, which)) < 0)
+    add_listing(words, f->name, which);
+    if (slurm_ask(f, words) < 0)
         pause_fence(f);
 }
 
@@ -383,23 +346,19 @@ static int is_over(struct slurm_fence *f)
 }
 
 /* squeue or scancel has ended. Returns 1 if nothing is left. */
-static int take_answer(struct slurm_fence *f, int status)
+static int take_answer(struct slurm_fence *f)
 {
-    const int is_good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    const int was_listing = f->state == SLURM_FENCE_LISTING;
-    char ids[IDS_BYTES], *text = take_output(f);
-    size_t n = 0;
-    int is_empty = 0;
+    const int is_good = f->ask.err.code == 0;
+    const int is_list = f->state == SLURM_FENCE_LISTING && is_good;
+    char ids[IDS_BYTES];
+    const size_t n =
+        is_list ? slurm_find_ids(f->ask.output, f->name, ids, sizeof(ids)) : 0;
 
     pause_fence(f);
-    if (text != NULL && is_good && was_listing) {
-        n = slurm_find_ids(text, f->name, ids, sizeof(ids));
-        is_empty = n == 0;
-    } else if (text != NULL && !is_good) {
-        log_warn("%s: %s", was_listing ? "squeue" : "scancel", command_last_line(text));
-    }
-    free(text);
-    if (is_empty)
+    if (!is_good)
+        log_warn("%s", f->ask.err.msg);
+    free(f->ask.output);
+    if (is_list && n == 0)
         return is_over(f);
     if (n > 0) {
         f->state = SLURM_FENCE_CANCELLING;
@@ -412,7 +371,6 @@ static int take_answer(struct slurm_fence *f, int status)
 int slurm_fence_end(struct slurm_fence *f, uint64_t within_ms)
 {
     const uint64_t now = (uint64_t)monotonic_ms();
-    int status;
 
     if (f->state == SLURM_FENCE_NONE)
         return 1;
@@ -421,10 +379,10 @@ int slurm_fence_end(struct slurm_fence *f, uint64_t within_ms)
         begin_listing(f);
         return 0;
     }
-    if (f->program.pid != 0) {
-        if (now - f->asked_ms > ASK_MS || now - f->since_ms > within_ms)
-            program_kill(&f->program);
-        return program_ended(&f->program, &status) ? take_answer(f, status) : 0;
+    if (f->ask.program.pid != 0) {
+        if (now - f->since_ms > within_ms)
+            f->ask.program.until_ms = 0;
+        return command_look(&f->ask) ? take_answer(f) : 0;
     }
     if (now - f->since_ms > within_ms) {
         log_warn("Slurm does not say that %s has ended; it must have, without its "
@@ -439,13 +397,9 @@ int slurm_fence_end(struct slurm_fence *f, uint64_t within_ms)
 
 void slurm_fence_done(struct slurm_fence *f)
 {
-    int status;
-
-    while (f->program.pid != 0) {
-        program_kill(&f->program);
-        (void)program_ended(&f->program, &status);
+    if (f->ask.program.pid != 0) {
+        command_cancel(&f->ask);
+        free(f->ask.output);
     }
-    if (f->output_fd > 0)
-        (void)close(f->output_fd);
     *f = (struct slurm_fence){0};
 }

@@ -21,7 +21,7 @@
 
 #include "common/config/run_config.h"
 #include "supervisor/node/node_launch.h"
-#include "supervisor/proc/program.h"
+#include "supervisor/proc/command_output.h"
 
 #define SLURM_NAME_BYTES 128
 
@@ -66,15 +66,13 @@ enum slurm_fence_state {
 struct slurm_fence { /* does not move while a program of its runs */
     enum slurm_fence_state state;
     char name[SLURM_NAME_BYTES];
-    int agent_exe_fd; /* launches programs; borrowed */
     int is_terminated;
     uint64_t since_ms, asked_ms;
-    struct program program; /* squeue or scancel */
-    int output_fd;
+    struct asked_command ask; /* squeue or scancel */
 };
 
 /* The start of that name is to be launched. */
-void slurm_fence_set(struct slurm_fence *f, const char *name, int agent_exe_fd);
+void slurm_fence_set(struct slurm_fence *f, const char *name);
 /* srun has ended with code 0, so that nothing is left. */
 void slurm_fence_clear(struct slurm_fence *f);
 /* Ends a launched srun: SIGTERM, upon which it cancels what it asked for, then SIGKILL. To be

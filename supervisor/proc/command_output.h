@@ -1,25 +1,37 @@
-/* command_output.h - runs programs to their ends and returns what they print, for commands that
- * ask another system something (Slurm, ssh) before or beside a run.
+/* command_output.h - runs programs to their ends and keeps what they print, to ask another
+ * system something (Slurm, ssh) or to let another program do a part of the work.
+ *
+ * They have our environment and an empty standard input.
  */
 #ifndef SUPERVISOR_PROC_COMMAND_OUTPUT_H
 #define SUPERVISOR_PROC_COMMAND_OUTPUT_H
 
-#include "common/err/err.h"
+#include "common/wire/cursor.h"
+#include "supervisor/proc/program.h"
 
-#include <stddef.h>
+#define COMMAND_OUTPUT_MAX_BYTES ((size_t)1 << 20) /* what is older is dropped */
 
-#define COMMAND_OUTPUT_MAX_BYTES ((size_t)1 << 20) /* what follows is dropped */
-
-struct asked_command {
-    const char *const *argv;
-    char *output;   /* what it wrote to stdout and stderr, free(); NULL: see err */
+struct asked_command { /* does not move while it runs */
+    const char *const
+        *argv;      /* found by our PATH; read at the start only, argv[0] longer */
+    char *output;   /* at its end: what it wrote to stdout and stderr, free() */
     struct err err; /* code 0: none */
+    struct program program; /* private from here on */
+    const char *name;
+    int timeout_ms, fd;
+    struct wbuf text;
 };
 
-/* Runs the programs, found by our PATH, side by side, with our environment and an empty standard
- * input. c: output and err are zero before. Errors: ERR_TIMEOUT, it was killed after timeout_ms,
- * which all of them have together; ERR_STATE, its exit code was not 0, with the output's last
- * line; -errno, it could not be started. */
+/* Starts the program, for at most timeout_ms. All but argv is zero before. -errno, as in err. */
+int command_begin(struct asked_command *c, int timeout_ms);
+/* 1 if it is over, and output and err are set: ERR_TIMEOUT, it was killed after timeout_ms;
+ * ERR_STATE, its exit code was not 0, with the output's last line. To be called again and again
+ * until then. */
+int command_look(struct asked_command *c);
+/* Kills it, if it runs, and waits for its end. */
+void command_cancel(struct asked_command *c);
+
+/* Runs the programs side by side, within a time that they have together. */
 void commands_ask(struct asked_command *c, size_t n, int timeout_ms);
 /* commands_ask for one program. *ret_output: NULL after an error. */
 int command_ask(const char *const *argv, int timeout_ms, char **ret_output,

@@ -1,6 +1,9 @@
 #include "supervisor/proc/program.h"
 
+#include "common/io/close_fd.h"
+#include "common/io/monotonic.h"
 #include "common/io/signal_process.h"
+#include "common/io/write_all.h"
 #include "common/mem/words.h"
 #include "common/text/scan.h"
 #include "supervisor/proc/child.h"
@@ -11,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,46 +62,83 @@ static void put_environment(struct words *env, const struct program_spec *spec)
         words_add(env, spec->variables[i], NULL);
 }
 
-int program_start(struct program *p, const struct program_spec *spec, struct err *err)
+/* A file in memory; unlike a pipe, it never makes us wait. NULL: none, -1. */
+static int open_input(const char *text, int *ret_fd, struct err *err)
+{
+    *ret_fd = -1;
+    if (text == NULL)
+        return 0;
+    *ret_fd = memfd_create("input", MFD_CLOEXEC);
+    if (*ret_fd < 0)
+        return err_errno(err, "memfd_create");
+    if (write_all(*ret_fd, text, strlen(text)) < 0 || lseek(*ret_fd, 0, SEEK_SET) < 0)
+        return err_errno(err, "writing the input of a program");
+    return 0;
+}
+
+static int execute(struct program *p, const struct program_spec *spec, int input_fd,
+                   struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     struct words args = {.arena = &arena}, env = {.arena = &arena};
     struct child_spec child = {
-        .kind = CHILD_OF_SESSION,
-        .file = arena_printf(&arena, "/proc/self/fd/%d", spec->agent_exe_fd),
+        .kind = CHILD_OF_GROUP,
+        .file = spec->words[0],
         .directory = spec->directory,
-        .fds = (const int[]){spec->input_fd, spec->output_fd, spec->output_fd},
+        .env = environ,
+        .fds = (const int[]){input_fd, spec->output_fd, spec->output_fd},
         .n_fds = 3};
     int rc;
 
-    words_add(&args, "brood-agent", "launch", arena_printf(&arena, "%d", (int)getpid()),
-              "--input", "--", NULL);
+    if (!spec->is_direct) {
+        child.kind = CHILD_OF_SESSION;
+        child.file = arena_printf(&arena, "/proc/self/fd/%d", spec->agent_exe_fd);
+        words_add(&args, "brood-agent", "launch",
+                  arena_printf(&arena, "%d", (int)getpid()), "--input", "--", NULL);
+        put_environment(&env, spec);
+        child.env = words_argv(&env);
+    }
     for (size_t i = 0; i < spec->n_words; i++)
         words_add(&args, spec->words[i], NULL);
-    put_environment(&env, spec);
-    *p = (struct program){0};
     child.args = words_argv(&args);
-    child.env = words_argv(&env);
     rc = child_spawn(&p->pid, &child);
     arena_done(&arena);
-    if (rc != 0) {
-        p->pid = 0;
-        errno = rc;
-        return err_errno(err, "it cannot be started in %s", spec->directory);
-    }
-    LIST_INSERT_HEAD(&running, p, entry);
-    return 0;
+    if (rc == 0)
+        return 0;
+    p->pid = 0;
+    errno = rc;
+    return spec->is_direct
+               ? err_errno(err, "%s", spec->words[0])
+               : err_errno(err, "it cannot be started in %s", spec->directory);
+}
+
+int program_start(struct program *p, const struct program_spec *spec, struct err *err)
+{
+    int input_fd, rc = open_input(spec->input, &input_fd, err);
+
+    *p = (struct program){
+        .until_ms = spec->timeout_ms > 0 ? monotonic_ms() + spec->timeout_ms : INT64_MAX};
+    if (rc == 0)
+        rc = execute(p, spec, input_fd, err);
+    if (rc == 0)
+        LIST_INSERT_HEAD(&running, p, entry);
+    close_fd(&input_fd);
+    return rc;
 }
 
 int program_ended(struct program *p, int *ret_status)
 {
     siginfo_t info = {0};
 
+    if (!p->is_late && monotonic_ms() >= p->until_ms) {
+        p->is_late = 1;
+        program_kill(p);
+    }
     if (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid == 0)
         return 0;
     /* Until it is reaped, no other group can get its number. */
-    (void)signal_group(p->pid, SIGKILL);
+    program_kill(p);
     *ret_status = 0;
     (void)waitpid(p->pid, ret_status, 0);
     LIST_REMOVE(p, entry);

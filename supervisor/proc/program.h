@@ -1,9 +1,8 @@
-/* program.h - short-lived programs that the supervisor starts beside its workers (proc.h),
- * and that send it no messages.
+/* program.h - programs that run beside the workers (proc.h) and send no messages: those of
+ * hooks, the launchers of nodes, and what is asked for its output (command_output.h).
  *
- * A program runs in a session of its own and is set up as all children are (agent/launch.h):
- * it dies with the supervisor. The caller gives it files, so there are no pipes and no
- * handles of a loop: the caller polls.
+ * There are no handles of a loop: the caller polls. Whatever a program started and left in its
+ * process group is killed at its end.
  *
  * Threads  the main thread only: the parent-death signal is tied to it.
  */
@@ -13,6 +12,7 @@
 #include "common/err/err.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -21,29 +21,34 @@
 #define PROGRAM_MAX_VARIABLES 8
 
 struct program_spec {
-    int agent_exe_fd;         /* binaries_open_agent; it executes the program */
+    /* Executes the program, in a session of its own and set up as all children are
+     * (agent/launch.h): it dies with the supervisor. From binaries_open_agent. */
+    int agent_exe_fd;
+    int is_direct; /* instead it is executed directly, in this session, with our environment */
     const char *const *words; /* the program, found by our PATH, with its arguments */
     size_t n_words;
-    const char *directory; /* working directory */
-    int input_fd;          /* becomes its standard input */
-    int output_fd;         /* becomes its standard output and error */
+    const char *directory; /* working directory; NULL, if direct: ours */
+    const char *input;     /* what it reads from its standard input; NULL: nothing */
+    int output_fd;      /* becomes its standard output and error; -1: they are dropped */
+    int64_t timeout_ms; /* it is killed after that; 0: never */
     /* "NAME=VALUE"; besides it has only PATH, HOME and the keeper's mark. */
     const char *variables[PROGRAM_MAX_VARIABLES];
     size_t n_variables;
     int has_grace; /* it has KEEPER_GRACE_MARK instead of KEEPER_MARK */
 };
 
-struct program { /* does not move while it runs */
-    pid_t pid;   /* 0: none runs */
+struct program {      /* does not move while it runs */
+    pid_t pid;        /* 0: none runs */
+    int64_t until_ms; /* when it is killed, by monotonic_ms */
+    int is_late;      /* it was killed because of that */
     LIST_ENTRY(program) entry;
 };
 
 /* Starts it; the descriptors remain the caller's. -errno. */
 int program_start(struct program *p, const struct program_spec *spec, struct err *err);
-/* 1 if it has exited: what it started and left in its session is killed, and *ret_status is
- * the status as of waitpid. 0: it runs. */
+/* 1 if it has exited, with the status as of waitpid; 0: it runs. Kills it if it is late. */
 int program_ended(struct program *p, int *ret_status);
-/* Sends a signal to the program and its session's first process group. */
+/* Sends a signal to the program and its process group. */
 void program_signal(const struct program *p, int signum);
 /* program_signal with SIGKILL. */
 void program_kill(const struct program *p);

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,15 +29,12 @@ enum { END_TRIES = 1000 }; /* one per millisecond */
 struct waiting {
     enum run_event_kind kind;
     char *line; /* with its newline */
-    size_t len;
     TAILQ_ENTRY(waiting) entry;
 };
 
 struct running {
     struct program program; /* pid 0: this place is free */
     enum run_event_kind kind;
-    int64_t until_ms;
-    int is_killed;
 };
 
 struct hooks {
@@ -90,7 +86,7 @@ static void note_end(const struct hooks *h, const struct running *r, int status)
     char name[256], text[SIGNAL_NAME_BYTES];
 
     (void)name_of(h, r->kind, name, sizeof(name));
-    if (r->is_killed)
+    if (r->program.is_late)
         note(h,
              "%s was killed: it took longer than on.deadline, or than the end of the run",
              name);
@@ -100,38 +96,26 @@ static void note_end(const struct hooks *h, const struct running *r, int status)
         note(h, "%s exited with code %d", name, WEXITSTATUS(status));
 }
 
-/* Where a program's output goes: to the log, or nowhere. Returns a new descriptor. */
-static int open_output(struct hooks *h)
+/* Where a program's output goes: to the log, or nowhere (-1). */
+static int find_output(struct hooks *h)
 {
     struct stat st;
 
     if (h->log_fd >= 0 && fstat(h->log_fd, &st) == 0 && st.st_size < HOOKS_LOG_MAX_BYTES)
-        return fcntl(h->log_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return h->log_fd;
     if (!h->is_log_full)
         note(h, "this log is full: no more output of programs is kept");
     h->is_log_full = 1;
-    return open("/dev/null", O_WRONLY | O_CLOEXEC);
+    return -1;
 }
 
 /* ---- programs ---- */
 
 static int64_t deadline_ms(const struct hooks *h)
 {
-    return (int64_t)(h->args->config->hooks.deadline_s * 1000.0);
-}
+    const int64_t ms = (int64_t)(h->args->config->hooks.deadline_s * 1000.0);
 
-/* A file in memory that holds the line; unlike a pipe, it never makes the run wait. */
-static int open_input(const struct waiting *w, struct err *err)
-{
-    const int fd = memfd_create("event", MFD_CLOEXEC);
-
-    if (fd < 0)
-        return err_errno(err, "memfd_create");
-    if (write(fd, w->line, w->len) == (ssize_t)w->len && lseek(fd, 0, SEEK_SET) == 0)
-        return fd;
-    (void)err_errno(err, "writing the event");
-    (void)close(fd);
-    return err->code;
+    return ms > 0 ? ms : 1;
 }
 
 static int start_program(struct hooks *h, struct running *r, const struct waiting *w,
@@ -143,23 +127,18 @@ static int start_program(struct hooks *h, struct running *r, const struct waitin
     struct program_spec spec = {.agent_exe_fd = h->agent_fd,
                                 .words = words,
                                 .directory = h->args->config->hooks.directory,
+                                .input = w->line,
+                                .output_fd = find_output(h),
+                                .timeout_ms = deadline_ms(h),
                                 .variables = {h->run, h->dir, event},
                                 .n_variables = 3};
-    int rc;
 
     (void)snprintf(event, sizeof(event), "BROOD_EVENT=%s", h->on[w->kind].key);
     CHECK(command->n <= PROGRAM_MAX_WORDS);
     for (; spec.n_words < command->n; spec.n_words++)
         words[spec.n_words] = command->child[spec.n_words]->text;
-    if ((rc = spec.input_fd = open_input(w, err)) < 0)
-        return rc;
-    spec.output_fd = open_output(h);
-    rc = spec.output_fd < 0 ? err_errno(err, LOG_PATH)
-                            : program_start(&r->program, &spec, err);
-    (void)close(spec.input_fd);
-    if (spec.output_fd >= 0)
-        (void)close(spec.output_fd);
-    return rc;
+    r->kind = w->kind;
+    return program_start(&r->program, &spec, err);
 }
 
 static void remove_first(struct hooks *h)
@@ -178,7 +157,6 @@ static void start_first(struct hooks *h, struct running *r)
     char name[256];
     struct err err = {0};
 
-    *r = (struct running){.kind = w->kind, .until_ms = monotonic_ms() + deadline_ms(h)};
     if (start_program(h, r, w, &err) < 0)
         note(h, "%s: %s", name_of(h, w->kind, name, sizeof(name)), err.msg);
     remove_first(h);
@@ -188,13 +166,7 @@ static void look_at(struct hooks *h, struct running *r)
 {
     int status;
 
-    if (r->program.pid == 0)
-        return;
-    if (!r->is_killed && monotonic_ms() >= r->until_ms) {
-        r->is_killed = 1;
-        program_kill(&r->program);
-    }
-    if (!program_ended(&r->program, &status))
+    if (r->program.pid == 0 || !program_ended(&r->program, &status))
         return;
     note_end(h, r, status);
     h->has_orphans = 1;
@@ -245,7 +217,7 @@ static void on_event(void *ctx, const struct run_event *e)
     w->kind = e->kind;
     json_begin(&j);
     run_event_json(&j, e);
-    w->line = xstrdup(json_line(&j, &w->len));
+    w->line = xstrdup(json_line(&j, NULL));
     json_done(&j);
     TAILQ_INSERT_TAIL(&h->waiting, w, entry);
     h->n_waiting++;
@@ -334,7 +306,7 @@ static void cut_short(struct hooks *h)
     while (!TAILQ_EMPTY(&h->waiting))
         remove_first(h);
     for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++)
-        h->running[i].until_ms = 0;
+        h->running[i].program.until_ms = 0;
 }
 
 void hooks_free(struct hooks *h)

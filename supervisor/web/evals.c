@@ -4,19 +4,18 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
+#include "supervisor/proc/command_output.h"
 #include "supervisor/web/web.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000, STDERR_BYTES = 4096 };
+enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000, LOOK_MS = 20 };
 #define MAX_SCENES ((size_t)8 << 20) /* bytes of an episode */
 
 struct eval {
@@ -24,15 +23,8 @@ struct eval {
     uint64_t client;
     uint32_t id;
     char folder[64]; /* a temporary one */
-    uv_process_t process;
-    uv_pipe_t errors;
-    uv_timer_t limit;
-    char output[STDERR_BYTES + 1]; /* the end of what it wrote to stderr */
-    size_t n_output;
-    int open_handles;
-    int has_ended, is_late;
-    int64_t code;
-    int signum;
+    struct asked_command command;
+    uv_timer_t look;
     LIST_ENTRY(eval) entry;
 };
 
@@ -100,18 +92,13 @@ static int put_scenes(const struct eval *v, struct json *j, struct err *err)
     return rc;
 }
 
-/* The last line that the child printed to stderr, without "brood eval: ". */
-static const char *last_line(struct eval *v)
+/* What the child printed last, without "brood eval: ". */
+static const char *last_line(const struct eval *v)
 {
-    const char *line, *after;
+    const char *line = command_last_line(v->command.output);
+    const char *after = text_after(line, "brood eval: ");
 
-    v->output[v->n_output] = '\0';
-    while (v->n_output > 0 && v->output[v->n_output - 1] == '\n')
-        v->output[--v->n_output] = '\0';
-    line = strrchr(v->output, '\n');
-    line = line != NULL ? line + 1 : v->output;
-    after = text_after(line, "brood eval: ");
-    return after != NULL ? after : line;
+    return after != NULL ? after : *line != '\0' ? line : "brood eval failed";
 }
 
 static void answer(struct eval *v)
@@ -122,13 +109,12 @@ static void answer(struct eval *v)
 
     if (c == NULL || w->is_closing)
         return;
-    if (v->is_late)
+    if (v->command.err.code == ERR_TIMEOUT)
         (void)err_set(&err, ERR_TIMEOUT,
                       "the episode took longer than %d s: it was ended",
                       LASTS_AT_MOST_MS / 1000);
-    else if (v->code != 0 || v->signum != 0)
-        (void)err_set(&err, ERR_STATE, "%s",
-                      *last_line(v) != '\0' ? last_line(v) : "brood eval failed");
+    else if (v->command.err.code != 0)
+        (void)err_set(&err, ERR_STATE, "%s", last_line(v));
     else if (put_scenes(v, web_answer_begin(w, v->id), &err) == 0) {
         web_answer_end(w, c);
         return;
@@ -142,94 +128,19 @@ static void on_closed(uv_handle_t *handle)
 {
     struct eval *v = handle->data;
 
-    if (--v->open_handles > 0)
-        return;
     answer(v);
+    free(v->command.output);
     (void)tree_remove(v->folder, NULL);
     LIST_REMOVE(v, entry);
     free(v);
 }
 
-static void close_all(struct eval *v)
+static void on_look(uv_timer_t *look)
 {
-    if (v->has_ended)
-        return;
-    v->has_ended = 1;
-    uv_close((uv_handle_t *)&v->process, on_closed);
-    uv_close((uv_handle_t *)&v->errors, on_closed);
-    uv_close((uv_handle_t *)&v->limit, on_closed);
-}
+    struct eval *v = look->data;
 
-static void on_exit_status(uv_process_t *process, int64_t code, int signum)
-{
-    struct eval *v = process->data;
-    ssize_t n;
-    int fd;
-
-    v->code = code;
-    v->signum = signum;
-    /* its last output may not have been read yet */
-    if (uv_fileno((uv_handle_t *)&v->errors, &fd) == 0)
-        while (v->n_output < STDERR_BYTES &&
-               (n = read(fd, v->output + v->n_output, STDERR_BYTES - v->n_output)) > 0)
-            v->n_output += (size_t)n;
-    close_all(v);
-}
-
-static void on_limit(uv_timer_t *timer)
-{
-    struct eval *v = timer->data;
-
-    v->is_late = 1;
-    (void)signal_process(v->process.pid, SIGKILL);
-}
-
-/* Makes room by dropping the older half of the output. */
-static void make_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
-{
-    struct eval *v = handle->data;
-
-    if (v->n_output > STDERR_BYTES / 2) {
-        memmove(v->output, v->output + v->n_output / 2, v->n_output - v->n_output / 2);
-        v->n_output -= v->n_output / 2;
-    }
-    *ret = uv_buf_init(v->output + v->n_output, (unsigned)(STDERR_BYTES - v->n_output));
-}
-
-static void on_errors(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct eval *v = stream->data;
-
-    if (n > 0)
-        v->n_output += (size_t)n;
-    else if (n < 0)
-        (void)uv_read_stop(stream);
-}
-
-static int spawn(struct eval *v, char **args, struct err *err)
-{
-    uv_loop_t *loop = &v->evals->web->loop;
-    uv_stdio_container_t io[3] = {{.flags = UV_IGNORE},
-                                  {.flags = UV_IGNORE},
-                                  {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
-                                   .data = {.stream = (uv_stream_t *)&v->errors}}};
-    const uv_process_options_t options = {.exit_cb = on_exit_status,
-                                          .file = args[0],
-                                          .args = args,
-                                          .stdio_count = 3,
-                                          .stdio = io};
-    int rc;
-
-    (void)uv_pipe_init(loop, &v->errors, 0);
-    (void)uv_timer_init(loop, &v->limit);
-    v->process.data = v->errors.data = v->limit.data = v;
-    v->open_handles = 3;
-    rc = uv_spawn(loop, &v->process, &options);
-    if (rc < 0)
-        return err_set(err, ERR_STATE, "%s: %s", args[0], uv_strerror(rc));
-    (void)uv_read_start((uv_stream_t *)&v->errors, make_room, on_errors);
-    (void)uv_timer_start(&v->limit, on_limit, LASTS_AT_MOST_MS, 0);
-    return 0;
+    if (command_look(&v->command))
+        uv_close((uv_handle_t *)look, on_closed);
 }
 
 static int check_may_start(const struct evals *e, uint64_t client, struct err *err)
@@ -296,14 +207,20 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     if (stochastic != NULL && strcmp(stochastic, "true") == 0)
         words_add(&w, "--stochastic", NULL);
     words_add(&w, "--", path, NULL);
-    LIST_INSERT_HEAD(&e->list, v, entry);
-    rc = spawn(v, words_argv(&w), err);
+    v->command.argv = w.list;
+    rc = command_begin(&v->command, LASTS_AT_MOST_MS);
     arena_done(&arena);
     if (rc < 0) {
-        v->client = 0; /* the caller sends the error */
-        close_all(v);
+        (void)tree_remove(v->folder, NULL);
+        (void)err_pass(err, &v->command.err);
+        free(v);
+        return rc;
     }
-    return rc;
+    LIST_INSERT_HEAD(&e->list, v, entry);
+    (void)uv_timer_init(&e->web->loop, &v->look);
+    v->look.data = v;
+    (void)uv_timer_start(&v->look, on_look, LOOK_MS, LOOK_MS);
+    return 0;
 }
 
 void evals_forget(struct evals *e, uint64_t client)
@@ -311,8 +228,8 @@ void evals_forget(struct evals *e, uint64_t client)
     struct eval *v;
 
     LIST_FOREACH(v, &e->list, entry)
-    if (v->client == client && !v->has_ended)
-        (void)signal_process(v->process.pid, SIGKILL);
+    if (v->client == client)
+        v->command.program.until_ms = 0;
 }
 
 void evals_close(struct evals *e)
@@ -321,8 +238,8 @@ void evals_close(struct evals *e)
 
     LIST_FOREACH(v, &e->list, entry)
     {
-        if (!v->has_ended)
-            (void)signal_process(v->process.pid, SIGKILL);
-        close_all(v);
+        command_cancel(&v->command);
+        if (!uv_is_closing((uv_handle_t *)&v->look))
+            uv_close((uv_handle_t *)&v->look, on_closed);
     }
 }

@@ -1,11 +1,15 @@
-/* The processes that child.h executes: their descriptors, signals, sessions and errors. */
+/* The processes that child.h executes: their descriptors, signals, sessions and errors; and the
+ * programs that program.h and command_output.h make of them. */
 #include "supervisor/proc/child.h"
+#include "supervisor/proc/command_output.h"
 #include "tests/support/test_main.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +115,99 @@ START_TEST(what_cannot_be_executed_is_an_errno)
 }
 END_TEST
 
+/* ---- programs that are asked ---- */
+
+enum { PATIENT_MS = 600000, SHORT_MS = 50 };
+
+#define SHELL(script)                                                                    \
+    (const char *const[])                                                                \
+    {                                                                                    \
+        "sh", "-c", script, NULL                                                         \
+    }
+
+/* Looks at it until it is over. */
+static void await_end(struct asked_command *c)
+{
+    while (!command_look(c))
+        (void)poll(NULL, 0, 1);
+    ck_assert_int_eq(c->program.pid, 0);
+}
+
+START_TEST(a_program_is_asked)
+{
+    char *output;
+    struct err err = {0};
+
+    ck_assert_int_eq(
+        command_ask(SHELL("cat; echo one; echo two >&2"), PATIENT_MS, &output, &err), 0);
+    ck_assert_str_eq(output, "one\ntwo\n");
+    free(output);
+    ck_assert_int_eq(
+        command_ask(SHELL("echo fine; echo no; exit 1"), PATIENT_MS, &output, &err),
+        ERR_STATE);
+    ck_assert_str_eq(err.msg, "sh: no");
+    ck_assert_ptr_null(output);
+    ck_assert_int_eq(command_ask((const char *const[]){"/nowhere/nothing", NULL},
+                                 PATIENT_MS, &output, &err),
+                     -ENOENT);
+}
+END_TEST
+
+/* Whatever it left in its group ends with it. */
+START_TEST(a_program_that_is_late_is_killed)
+{
+    struct asked_command c = {.argv = SHELL("echo $$; sleep 1000000 & wait")};
+
+    ck_assert_int_eq(command_begin(&c, SHORT_MS), 0);
+    ck_assert(program_is_known(c.program.pid));
+    await_end(&c);
+    ck_assert_int_eq(c.err.code, ERR_TIMEOUT);
+    ck_assert_str_eq(c.err.msg, "sh did not end within 0.05 s");
+    free(c.output);
+
+    c = (struct asked_command){.argv = SHELL("sleep 1000000")};
+    ck_assert_int_eq(command_begin(&c, PATIENT_MS), 0);
+    ck_assert_int_eq(command_look(&c), 0);
+    command_cancel(&c);
+    ck_assert_int_eq(c.program.pid, 0);
+    free(c.output);
+}
+END_TEST
+
+START_TEST(the_newest_output_is_kept)
+{
+    struct asked_command c = {
+        .argv =
+            SHELL("head -c 3000000 /dev/zero | tr '\\000' x; echo; echo last; exit 1")};
+
+    ck_assert_int_eq(command_begin(&c, PATIENT_MS), 0);
+    await_end(&c);
+    ck_assert_str_eq(c.err.msg, "sh: last");
+    ck_assert_uint_gt(strlen(c.output), COMMAND_OUTPUT_MAX_BYTES / 4);
+    ck_assert_uint_le(strlen(c.output), 2 * COMMAND_OUTPUT_MAX_BYTES);
+    free(c.output);
+}
+END_TEST
+
+START_TEST(a_program_reads_its_input)
+{
+    const char *const words[] = {"grep", "-q", "^an event$"};
+    struct program_spec spec = {.is_direct = 1,
+                                .words = words,
+                                .n_words = 3,
+                                .input = "an event\n",
+                                .output_fd = -1};
+    struct program p;
+    int status = -1;
+
+    ck_assert_int_eq(program_start(&p, &spec, NULL), 0);
+    while (!program_ended(&p, &status))
+        (void)poll(NULL, 0, 1);
+    ck_assert_int_eq(status, 0);
+    ck_assert(!p.is_late);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("child");
@@ -120,6 +217,10 @@ static Suite *make_suite(void)
     tcase_add_test(tc, no_signal_is_blocked_or_ignored);
     tcase_add_test(tc, it_leads_a_session_or_a_group);
     tcase_add_test(tc, what_cannot_be_executed_is_an_errno);
+    tcase_add_test(tc, a_program_is_asked);
+    tcase_add_test(tc, a_program_that_is_late_is_killed);
+    tcase_add_test(tc, the_newest_output_is_kept);
+    tcase_add_test(tc, a_program_reads_its_input);
     suite_add_tcase(s, tc);
     return s;
 }
