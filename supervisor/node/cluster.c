@@ -125,6 +125,12 @@ static void enter(struct place *p, enum place_state state)
     p->since_ms = (uint64_t)monotonic_ms();
 }
 
+/* Whether a node has this place: its processes can be there. */
+static int has_node(const struct place *p)
+{
+    return p->state == PLACE_FILLING || p->state == PLACE_UP;
+}
+
 /* "node 2", or "node 2 (host)". */
 static const char *name_of(const struct place *p, char ret[320])
 {
@@ -346,8 +352,7 @@ static void on_news(void *ctx)
 /* Ends the connection; the rest follows from the loop. */
 static void lose(struct place *p, const struct err *why)
 {
-    if (p->channel == NULL && p->state != PLACE_STARTING)
-        return;
+    CHECK(p->state == PLACE_STARTING || has_node(p));
     p->why = *why;
     p->pid = 0;
     if (why->code == 0)
@@ -411,20 +416,23 @@ static int has_our_clock(const struct node_hello *h)
     return own[0] != '\0' && strcmp(own, h->boot) == 0;
 }
 
-static int take_hello(struct place *p, const uint8_t *data, size_t len, struct err *err)
+static void take_hello(struct place *p, const uint8_t *data, size_t len)
 {
     struct node_hello h;
     struct node_message m;
-    int rc = node_message_parse(&m, data, len, err);
+    struct err err = {0};
+    int rc = node_message_parse(&m, data, len, &err);
 
     if (rc == 0 && m.kind != NODE_HELLO)
-        rc = err_set(err, ERR_PROTOCOL, "it began with \"%s\"", node_kind_name(m.kind));
+        rc = err_set(&err, ERR_PROTOCOL, "it began with \"%s\"", node_kind_name(m.kind));
     if (rc == 0)
-        rc = node_hello_parse(&h, &m, err);
+        rc = node_hello_parse(&h, &m, &err);
     if (rc == 0)
-        rc = check_hello(p, &h, err);
-    if (rc < 0)
-        return rc;
+        rc = check_hello(p, &h, &err);
+    if (rc < 0) {
+        lose(p, &err);
+        return;
+    }
     log_info("node %zu: %s, pid %u, %u cores, brood %s", p->index, h.host, h.pid, h.cores,
              h.version);
     (void)snprintf(p->host, sizeof(p->host), "%s", h.host);
@@ -433,21 +441,11 @@ static int take_hello(struct place *p, const uint8_t *data, size_t len, struct e
     enter(p, PLACE_FILLING);
     remote_site_join(p->site, p->channel, h.host, has_our_clock(&h), p->generation);
     on_news(p->cluster);
-    return 0;
 }
 
-static void on_message(void *ctx, struct channel *channel, const uint8_t *data,
-                       size_t len)
+static void take_message(struct place *p, const uint8_t *data, size_t len)
 {
-    struct place *p = ctx;
-    struct err err = {0};
-
-    if (p->channel != channel)
-        return;
-    if (p->state != PLACE_STARTING)
-        remote_site_take(p->site, data, len);
-    else if (take_hello(p, data, len, &err) < 0)
-        lose(p, &err);
+    remote_site_take(p->site, data, len);
 }
 
 /* ---- what follows, from the loop ---- */
@@ -461,7 +459,7 @@ static struct place *another(const struct place *p)
     for (size_t i = 0; i < c->n; i++) {
         struct place *q = &c->places[i];
 
-        if (q != p && (q->state == PLACE_UP || q->state == PLACE_FILLING) &&
+        if (q != p && has_node(q) &&
             (best == NULL || remote_site_count(q->site) < remote_site_count(best->site)))
             best = q;
     }
@@ -683,45 +681,76 @@ static int end_place(struct place *p, uint64_t within_ms)
     return 0;
 }
 
+static void look_whether_full(struct place *p)
+{
+    remote_site_feed(p->site); /* rows that came since, if nobody sends anything */
+    if (!remote_site_is_level(p->site))
+        return;
+    enter(p, PLACE_UP);
+    p->n_starts = 0;
+    p->was_up = 1;
+    p->up_ms = (uint64_t)monotonic_ms();
+    emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
+    remote_site_release(p->site);
+}
+
+static void look_whether_due(struct place *p)
+{
+    if (p->cluster->is_stopping)
+        enter(p, PLACE_GONE);
+    else if ((uint64_t)monotonic_ms() < p->due_ms)
+        return;
+    else if (p->reason.code < 0)
+        try_to_give_up(p, &p->reason);
+    else
+        start_place(p, NULL);
+}
+
+static void look_whether_ended(struct place *p)
+{
+    const double silence_ms = p->cluster->config->silence_s * 1000;
+
+    if (end_place(p, (uint64_t)silence_ms + NODE_END_MS) && !p->cluster->has_orphans)
+        after_end(p);
+}
+
+static void look_away(struct place *p)
+{
+}
+
+/* What follows in each state from a turn of the loop, and from a message of the node; NULL: it
+ * cannot come. A lost node ends the states that have one (lose). */
+static const struct {
+    const char *name; /* of cluster_info */
+    void (*look)(struct place *p);
+    void (*take)(struct place *p, const uint8_t *data, size_t len);
+} states[PLACE_STATE_COUNT] = {
+    [PLACE_EMPTY] = {"starting", look_away, NULL},
+    [PLACE_STARTING] = {"starting", check_start, take_hello},
+    [PLACE_FILLING] = {"filling", look_whether_full, take_message},
+    [PLACE_UP] = {"up", look_away, take_message},
+    [PLACE_ENDING] = {"ending", look_whether_ended, NULL},
+    [PLACE_WAITING] = {"waiting", look_whether_due, NULL},
+    [PLACE_GONE] = {"gone", look_away, NULL},
+};
+
+static void on_message(void *ctx, struct channel *channel, const uint8_t *data,
+                       size_t len)
+{
+    struct place *p = ctx;
+
+    if (p->channel != channel)
+        return;
+    CHECK(states[p->state].take != NULL, "%s is %s", p->name, states[p->state].name);
+    states[p->state].take(p, data, len);
+}
+
 static void look_at(struct place *p)
 {
     if (p->ended != NULL)
         channel_close(p->ended);
     p->ended = NULL;
-    switch (p->state) {
-    case PLACE_STARTING:
-        check_start(p);
-        break;
-    case PLACE_FILLING:
-        remote_site_feed(p->site); /* rows that came since, if nobody sends anything */
-        if (!remote_site_is_level(p->site))
-            break;
-        enter(p, PLACE_UP);
-        p->n_starts = 0;
-        p->was_up = 1;
-        p->up_ms = (uint64_t)monotonic_ms();
-        emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_UP});
-        remote_site_release(p->site);
-        break;
-    case PLACE_WAITING:
-        if (p->cluster->is_stopping)
-            enter(p, PLACE_GONE);
-        else if ((uint64_t)monotonic_ms() < p->due_ms)
-            break;
-        else if (p->reason.code < 0)
-            try_to_give_up(p, &p->reason);
-        else
-            start_place(p, NULL);
-        break;
-    case PLACE_ENDING:
-        if (end_place(p,
-                      (uint64_t)(p->cluster->config->silence_s * 1000) + NODE_END_MS) &&
-            !p->cluster->has_orphans)
-            after_end(p);
-        break;
-    default:
-        break;
-    }
+    states[p->state].look(p);
     /* No other node will come for them. */
     if ((p->state == PLACE_GONE || p->cluster->is_stopping) &&
         remote_site_count_lost(p->site) > 0)
@@ -757,8 +786,7 @@ static void turn(struct cluster *c, int is_tick)
 
         remote_site_deliver(p->site);
         /* The site itself may have given up its node. */
-        if (p->channel != NULL && (p->state == PLACE_UP || p->state == PLACE_FILLING) &&
-            !remote_site_is_up(p->site))
+        if (has_node(p) && !remote_site_is_up(p->site))
             lose(p, remote_site_why_lost(p->site));
         if (is_tick || p->state != PLACE_UP)
             look_at_program(p);
@@ -946,16 +974,11 @@ void cluster_start(struct cluster *c)
 
 void cluster_info(const struct cluster *c, size_t node, struct cluster_info *ret)
 {
-    static const char *const names[PLACE_STATE_COUNT] = {
-        [PLACE_EMPTY] = "starting",  [PLACE_STARTING] = "starting",
-        [PLACE_FILLING] = "filling", [PLACE_UP] = "up",
-        [PLACE_WAITING] = "waiting", [PLACE_ENDING] = "ending",
-        [PLACE_GONE] = "gone"};
     const struct place *p = &c->places[node];
 
     *ret = (struct cluster_info){.name = p->name,
                                  .host = host_of(p),
-                                 .state = names[p->state],
+                                 .state = states[p->state].name,
                                  .agents = remote_site_count(p->site),
                                  .restarts = p->generation > 0 ? p->generation - 1 : 0,
                                  .pid = p->pid,
@@ -999,7 +1022,7 @@ void cluster_stop(struct cluster *c)
 {
     c->is_stopping = 1;
     for (size_t i = 0; i < c->n; i++)
-        if (c->places[i].channel != NULL && c->places[i].state != PLACE_STARTING)
+        if (has_node(&c->places[i]))
             remote_site_part(c->places[i].site);
     on_news(c);
 }
