@@ -16,6 +16,12 @@
  * tried, and say nothing of how it is now. */
 enum { MAX_FAILED = 10, MAX_FAILED_PER_COPY = 3 };
 
+void external_fail(struct external_world *w, const struct err *why)
+{
+    w->failed = 1;
+    env_host_on_failed(w->host, why);
+}
+
 /* ---- the point at which an episode fails ---- */
 
 static uint32_t sum_actions(const struct external_world *w, size_t copy, uint32_t sum)

@@ -85,10 +85,6 @@ struct external_answer {
     const char *metrics; /* NULL: it has none */
 };
 
-/* ---- external_world.c ---- */
-
-void external_fail(struct external_world *w, const struct err *why);
-
 /* ---- external_messages.c ---- */
 
 /* Pack the params of a request about these copies: the seeds of their episodes, or their
@@ -141,6 +137,9 @@ void external_record_step(const struct external_world *w, size_t copy, uint32_t 
 void external_episode_done(struct external_episode *e);
 
 /* ---- external_failure.c: episodes in which the environment fails ---- */
+
+/* The whole environment does. */
+void external_fail(struct external_world *w, const struct err *why);
 
 /* Whether the copy's episode is known to fail in what is to be asked of it now; then skips
  * it. */

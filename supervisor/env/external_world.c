@@ -79,12 +79,6 @@ void external_world_free(struct external_world *w)
 
 /* ---- processes ---- */
 
-void external_fail(struct external_world *w, const struct err *why)
-{
-    w->failed = 1;
-    env_host_on_failed(w->host, why);
-}
-
 static void on_event(void *ctx, const struct agent_event *e)
 {
     const struct external_world *w = ctx;

@@ -66,17 +66,13 @@ void particle_symmetry_points(struct particle_symmetry *y, size_t n, size_t alik
     particle_symmetry_numbers(y, n, 2, alike);
 }
 
-void particle_world_symmetry(const struct particle_world *w, struct arena *arena,
+void particle_world_symmetry(const struct particle_world *w,
+                             particle_symmetry_fn describe, struct arena *arena,
                              struct symmetry_group *ret)
 {
     struct particle_symmetry y = {.world = w, .arena = arena, .group = ret};
 
-    if (w->scenario->symmetry == NULL)
-        return;
     y.square = symmetry_add_generators(ret, arena, KINDS, widths, 3, generators[0]);
-    if (w->entities_shown != NULL)
-        particle_entities_symmetry(w, &y);
-    else
-        w->scenario->symmetry(w, &y);
+    describe(w, &y);
     check_width(&y);
 }

@@ -13,69 +13,6 @@ static const struct field common_fields[] = {PARTICLE_PARAMS(struct common_param
 const struct schema particle_params = {SCHEMA_TABLE(common_fields),
                                        sizeof(struct common_params)};
 
-/* Building */
-
-static void *grow(struct arena *arena, const void *old, size_t n, size_t added,
-                  size_t size)
-{
-    char *p = arena_alloc(arena, (n + added) * size);
-
-    if (n != 0)
-        memcpy(p, old, n * size);
-    return p;
-}
-
-static void add_entities(struct particle_world *w, size_t n,
-                         const struct particle_entity *like)
-{
-    size_t have = particle_n_entities(w);
-
-    w->entities = grow(w->arena, w->entities, have, n, sizeof(*like));
-    for (size_t i = 0; i < n; i++)
-        w->entities[have + i] = *like;
-}
-
-static struct action_space agent_space(const struct particle_world *w,
-                                       const struct particle_entity *e)
-{
-    struct action_space s = {.kind = SPACE_DISCRETE, .particle = 1};
-
-    if (w->actions == ENV_ACTIONS_CONTINUOUS) {
-        s.kind = SPACE_BOX;
-        s.high = 1.0;
-    }
-    if (e->movable)
-        s.heads[s.n_heads++] = PARTICLE_MOVES;
-    if (!e->silent)
-        s.heads[s.n_heads++] = (int32_t)w->dim_c;
-    for (int h = 0; h < s.n_heads; h++)
-        s.width += s.heads[h];
-    return s;
-}
-
-void particle_add_agents(struct particle_world *w, const char *team, size_t n,
-                         const struct particle_entity *like)
-{
-    CHECK(w->n_landmarks == 0, "agents come before landmarks");
-    add_entities(w, n, like);
-    w->agents = grow(w->arena, w->agents, w->n_agents, n, sizeof(w->agents[0]));
-    for (size_t i = 0; i < n; i++) {
-        struct env_agent *agent = &w->agents[w->n_agents + i];
-
-        env_agent_set_name(agent, team, i);
-        agent->obs_width = like->obs_width;
-        agent->space = agent_space(w, like);
-    }
-    w->n_agents += n;
-}
-
-void particle_add_landmarks(struct particle_world *w, size_t n,
-                            const struct particle_entity *like)
-{
-    add_entities(w, n, like);
-    w->n_landmarks += n;
-}
-
 static struct particle_world *build_world(const struct particle_scenario *scenario,
                                           const struct env_config *config,
                                           const void *params, size_t copies,
@@ -278,8 +215,13 @@ static void particle_symmetry(const struct env_class *class,
                               const struct env_config *config, const void *params,
                               struct arena *arena, struct symmetry_group *ret)
 {
-    particle_world_symmetry(build_world(class->scenario, config, params, 0, arena), arena,
-                            ret);
+    const struct particle_scenario *s = class->scenario;
+    const struct particle_world *w = build_world(s, config, params, 0, arena);
+
+    if (s->symmetry != NULL)
+        particle_world_symmetry(
+            w, w->entities_shown != NULL ? particle_entities_symmetry : s->symmetry,
+            arena, ret);
 }
 
 static void *particle_open(const struct env_class *class, const struct env_config *config,

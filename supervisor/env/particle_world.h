@@ -118,6 +118,8 @@ struct particle_symmetry {
     uint32_t agent; /* whose rows are being described */
     uint32_t width; /* rows described so far */
 };
+typedef void (*particle_symmetry_fn)(const struct particle_world *w,
+                                     struct particle_symmetry *y);
 
 /* How a goal that is drawn at reset appears in a picture. */
 struct particle_goal {
@@ -154,7 +156,7 @@ struct particle_scenario {
     void (*observe)(const struct particle_world *w, size_t self, struct particle_obs *o);
     /* Describes every agent's rows, in order, and which of the things in them are alike. NULL:
      * it has no symmetries. */
-    void (*symmetry)(const struct particle_world *w, struct particle_symmetry *y);
+    particle_symmetry_fn symmetry;
     const struct particle_entities *entities; /* NULL: it shows none */
     /* Rewards of all agents: ret[a] (E), of the state after the step. */
     void (*reward)(const struct particle_world *w, double *const *ret);
@@ -287,8 +289,9 @@ void particle_symmetry_agent(struct particle_symmetry *y, size_t agent);
 void particle_symmetry_points(struct particle_symmetry *y, size_t n, size_t alike);
 void particle_symmetry_numbers(struct particle_symmetry *y, size_t n, size_t width,
                                size_t alike);
-/* The symmetries of a world; all in the arena. */
-void particle_world_symmetry(const struct particle_world *w, struct arena *arena,
+/* The symmetries of a world, as `describe` has them; all in the arena. */
+void particle_world_symmetry(const struct particle_world *w,
+                             particle_symmetry_fn describe, struct arena *arena,
                              struct symmetry_group *ret);
 
 /* For `reward`: distances (E) of two entities, or of an entity and goal i's landmark
