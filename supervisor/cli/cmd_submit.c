@@ -14,7 +14,6 @@
 #include "supervisor/control/msg_json.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
-#include "supervisor/proc/command_output.h"
 #include "supervisor/rundir/run_dir.h"
 
 #include <errno.h>
@@ -25,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SBATCH_MS = 60000, MAX_NUMBER = 100000 };
+enum { MAX_NUMBER = 100000 };
 
 struct submit {
     struct cli *cli;
@@ -265,26 +264,15 @@ static int keep_config(const struct submit *s, const char *base, size_t i,
  * free(). */
 static int give(const char *folder, const char *script, char **ret_id, struct err *err)
 {
-    char *path = xasprintf("%s/job.sh", folder), *output = NULL;
-    const char *const argv[] = {"sbatch", "--parsable", path, NULL};
+    char *path = xasprintf("%s/job.sh", folder);
     int rc = tree_make(folder, err);
 
     *ret_id = NULL;
     if (rc == 0)
         rc = write_file(folder, "job.sh", script, err);
     if (rc == 0)
-        rc = command_ask(argv, SBATCH_MS, &output, err);
+        rc = slurm_submit(path, ret_id, err);
     free(path);
-    if (rc == 0) { /* "12" or "12;cluster", the last line */
-        char *line = command_last_line(output);
-
-        line[strspn(line, "0123456789")] = '\0';
-        if (*line == '\0')
-            rc = err_set(err, ERR_FORMAT, "sbatch printed no job id");
-        else
-            *ret_id = xstrdup(line);
-    }
-    free(output);
     return rc;
 }
 

@@ -5,13 +5,11 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
-#include "supervisor/proc/command_output.h"
+#include "supervisor/node/slurm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ASK_MS = 10000 };
 
 char *submitted_jobs(const char *runs_dir)
 {
@@ -82,44 +80,12 @@ static int read_id(const char *runs_dir, const char *run, char ret[64])
     return ret[0] != '\0';
 }
 
-/* Reads the words of squeue's line, "PENDING Resources". */
-static void take_line(struct submitted *s, char *line)
-{
-    const size_t n = strcspn(line, " ");
-
-    (void)snprintf(s->state, sizeof(s->state), "%.*s", (int)n, line);
-    line += n + strspn(line + n, " ");
-    if (strcmp(s->state, "PENDING") == 0 && strcmp(line, "None") != 0)
-        (void)snprintf(s->reason, sizeof(s->reason), "%s", line);
-}
-
 int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
 {
-    const char *argv[] = {"squeue",         "--noheader", "--states=all",
-                          "--format=%T %r", NULL,         NULL};
-    char *output = NULL, *which, *line;
-    struct err err = {0};
-
-    *ret = (struct submitted){.state = "unknown"};
+    *ret = (struct submitted){0};
     if (!read_id(runs_dir, run, ret->id))
         return 0;
-    argv[4] = which = xasprintf("--jobs=%s", ret->id);
-    if (command_ask(argv, ASK_MS, &output, &err) < 0) {
-        /* Slurm forgets a job some minutes after its end. */
-        if (strstr(err.msg, "Invalid job id") != NULL)
-            (void)snprintf(ret->state, sizeof(ret->state), "over");
-        else
-            (void)snprintf(ret->reason, sizeof(ret->reason), "%.*s",
-                           (int)sizeof(ret->reason) - 1, err.msg);
-    } else {
-        line = command_last_line(output);
-        if (*line == '\0')
-            (void)snprintf(ret->state, sizeof(ret->state), "over");
-        else
-            take_line(ret, line);
-    }
-    free(which);
-    free(output);
+    slurm_look(ret->id, ret->state, ret->reason);
     return 1;
 }
 

@@ -10,11 +10,11 @@
 
 #include "common/err/err.h"
 #include "supervisor/metrics/json.h"
+#include "supervisor/node/slurm.h"
 
 struct submitted {
     char id[64];
-    char state[64]; /* Slurm's: "PENDING", "RUNNING", ...; "over"; "unknown": no answer */
-    char reason[128]; /* why it is pending, or there is no answer; "" */
+    char state[SLURM_STATE_BYTES], reason[SLURM_REASON_BYTES]; /* slurm_look */
 };
 
 /* "<runs_dir>/.jobs"; free(). */

@@ -134,7 +134,7 @@ static int has_node(const struct place *p)
 /* "node 2", or "node 2 (host)". */
 static const char *name_of(const struct place *p, char ret[320])
 {
-    const char *host = node_command_host(p->cluster->config, p->index);
+    const char *host = placement_host(p->cluster->config, p->index);
 
     (void)snprintf(ret, 320, "node %zu%s%.255s%s", p->index, *host != '\0' ? " (" : "",
                    host, *host != '\0' ? ")" : "");
@@ -144,7 +144,7 @@ static const char *name_of(const struct place *p, char ret[320])
 static const char *host_of(const struct place *p)
 {
     const char *host =
-        *p->host != '\0' ? p->host : node_command_host(p->cluster->config, p->index);
+        *p->host != '\0' ? p->host : placement_host(p->cluster->config, p->index);
 
     return *host != '\0' ? host : NULL;
 }

@@ -4,18 +4,13 @@
 #include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/node/placement.h"
 #include "supervisor/node/reach.h"
 #include "supervisor/node/slurm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void node_add_list(struct words *w, const struct yaml_node *list)
-{
-    for (size_t i = 0; list != NULL && i < list->n; i++)
-        words_add(w, list->child[i]->text, NULL);
-}
 
 /* `brood node ...` itself. */
 static void add_node(struct words *w, const struct cluster_config *config,
@@ -67,13 +62,13 @@ int node_command_make(struct words *ret, const struct cluster_config *config, si
                       const char *binary, const char *address, const char *name,
                       struct arena *arena, struct err *err)
 {
-    const char *host = node_command_host(config, node);
+    const char *host = placement_host(config, node);
     size_t n_launcher;
 
     *ret = (struct words){.arena = arena};
     if (config->launcher == LAUNCHER_SSH) {
         words_add(ret, "ssh", "-T", NULL);
-        node_add_list(ret, config->options);
+        placement_add_options(config, ret);
         words_add(ret, "--", host, NULL);
     } else if (config->launcher == LAUNCHER_SLURM) {
         slurm_add_words(ret, config, node, name);
@@ -90,13 +85,6 @@ int node_command_make(struct words *ret, const struct cluster_config *config, si
         return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
                        PROGRAM_MAX_WORDS);
     return 0;
-}
-
-const char *node_command_host(const struct cluster_config *config, size_t node)
-{
-    const struct yaml_node *hosts = config->hosts;
-
-    return hosts != NULL && hosts->n > 0 ? hosts->child[node % hosts->n]->text : "";
 }
 
 const char *node_command_key(const struct channel_secret *secret,

@@ -8,15 +8,11 @@
 #include "supervisor/node/node_protocol.h"
 #include "supervisor/proc/program.h"
 
-/* Appends the words of a list (NULL: none), which must stay valid. */
-void node_add_list(struct words *w, const struct yaml_node *list);
 /* The command of node number `node`, in the arena. binary: brood's path; address: where the
  * supervisor listens; name: slurm.h, of this start. ERR_LIMIT: too many words. */
 int node_command_make(struct words *ret, const struct cluster_config *config, size_t node,
                       const char *binary, const char *address, const char *name,
                       struct arena *arena, struct err *err);
-/* The host of that node in the configuration; "" if it names none. */
-const char *node_command_host(const struct cluster_config *config, size_t node);
 /* The key and the identity as a node reads them, in the arena. */
 const char *node_command_key(const struct channel_secret *secret,
                              const struct node_identity *identity, struct arena *arena);

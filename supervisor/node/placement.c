@@ -1,6 +1,7 @@
 #include "supervisor/node/placement.h"
 
 #include "common/config/cluster_config.h"
+#include "common/config/yaml_tree.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,4 +78,19 @@ int placement_make(const struct run_config *config, size_t nodes,
         ret[i] = (size_t)task;
     }
     return rc;
+}
+
+const char *placement_host(const struct cluster_config *config, size_t node)
+{
+    const struct yaml_node *hosts = config->hosts;
+
+    return hosts != NULL && hosts->n > 0 ? hosts->child[node % hosts->n]->text : "";
+}
+
+void placement_add_options(const struct cluster_config *config, struct words *w)
+{
+    const struct yaml_node *list = config->options;
+
+    for (size_t i = 0; list != NULL && i < list->n; i++)
+        words_add(w, list->child[i]->text, NULL);
 }

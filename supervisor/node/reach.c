@@ -6,7 +6,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/node/lookup.h"
-#include "supervisor/node/node_launch.h"
+#include "supervisor/node/placement.h"
 #include "supervisor/node/slurm.h"
 #include "supervisor/proc/command_output.h"
 
@@ -124,8 +124,8 @@ static const char *const *ssh_words(const struct cluster_config *config, size_t 
     struct words w = {.arena = arena};
 
     words_add(&w, "ssh", "-G", NULL);
-    node_add_list(&w, config->options);
-    words_add(&w, "--", node_command_host(config, node), NULL);
+    placement_add_options(config, &w);
+    words_add(&w, "--", placement_host(config, node), NULL);
     return w.list;
 }
 
@@ -161,7 +161,7 @@ static void reach_ssh(const struct cluster_config *config, size_t n, int timeout
     commands_ask(ssh, n, timeout_ms / 2); /* one that hangs leaves time for the others */
     for (size_t i = 0; i < n; i++) {
         node[n_hosts] = i;
-        if (take_name(&ssh[i], node_command_host(config, i), &hosts[n_hosts].name,
+        if (take_name(&ssh[i], placement_host(config, i), &hosts[n_hosts].name,
                       &ret[i].why) == 0)
             n_hosts++;
     }

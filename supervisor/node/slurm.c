@@ -5,6 +5,7 @@
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
+#include "supervisor/node/placement.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 
 enum {
-    CHECK_MS = 20000,     /* for an answer of Slurm before a run */
+    SUBMIT_MS = 60000,
+    CHECK_MS = 20000, /* for an answer of Slurm before a run */
+    LOOK_MS = 10000,
     TERM_MS = 1000,       /* for srun, from SIGTERM until SIGKILL */
     PAUSE_MS = 50,        /* between two questions about what was cancelled */
     ASK_MS = 5000,        /* for squeue and scancel; Slurm's own limit is longer */
@@ -108,7 +111,7 @@ int slurm_check_job(const struct cluster_config *config, struct err *err)
     if (rc < 0 || slurm_job() != NULL)
         return rc;
     words_add(&w, "srun", "--test-only", NULL);
-    node_add_list(&w, config->options);
+    placement_add_options(config, &w);
     words_add(&w, "--nodes=1", "--ntasks=1", "true", NULL);
     rc = command_ask(w.list, CHECK_MS, &output, err);
     free(output);
@@ -143,7 +146,7 @@ void slurm_add_words(struct words *w, const struct cluster_config *config, size_
     /* Its messages come at once; this process's own limits, such as that on open files, are
      * not those of the node's machine. */
     words_add(w, "srun", "--unbuffered", "--propagate=NONE", NULL);
-    node_add_list(w, config->options);
+    placement_add_options(config, w);
     /* Each node is a task of its own; inside of a job, a step on the job's machine `node`. */
     words_add(w, "--nodes=1", "--ntasks=1", arena_printf(w->arena, "--job-name=%s", name),
               NULL);
@@ -201,6 +204,50 @@ static void add_listing(const char *words[8], const char *name,
     words[n++] = which;
     if (job != NULL)
         words[n++] = "--steps";
+}
+
+/* ---- batch jobs ---- */
+
+int slurm_submit(const char *script, char **ret_id, struct err *err)
+{
+    const char *const argv[] = {"sbatch", "--parsable", script, NULL};
+    char *output = NULL, *line;
+    int rc = command_ask(argv, SUBMIT_MS, &output, err);
+
+    if (rc < 0)
+        return rc;
+    line = command_last_line(output); /* "12" or "12;cluster" */
+    line[strspn(line, "0123456789")] = '\0';
+    if (*line == '\0')
+        rc = err_set(err, ERR_FORMAT, "sbatch printed no job id");
+    else
+        *ret_id = xstrdup(line);
+    free(output);
+    return rc;
+}
+
+void slurm_look(const char *id, char state[SLURM_STATE_BYTES],
+                char reason[SLURM_REASON_BYTES])
+{
+    char which[SLURM_NAME_BYTES], *output = NULL;
+    const char *const argv[] = {"squeue",         "--noheader", "--states=all",
+                                "--format=%T %r", which,        NULL};
+    struct err err = {0};
+
+    state[0] = reason[0] = '\0';
+    (void)snprintf(which, sizeof(which), "--jobs=%s", id);
+    if (command_ask(argv, LOOK_MS, &output, &err) == 0) { /* "PENDING Resources" */
+        (void)sscanf(command_last_line(output), "%63s %127[^\n]", state, reason);
+        free(output);
+    } else if (strstr(err.msg, "Invalid job id") == NULL) {
+        (void)snprintf(state, SLURM_STATE_BYTES, "unknown");
+        (void)snprintf(reason, SLURM_REASON_BYTES, "%.127s", err.msg);
+        return;
+    }
+    if (strcmp(state, "PENDING") != 0 || strcmp(reason, "None") == 0)
+        reason[0] = '\0';
+    if (state[0] == '\0') /* Slurm forgets a job some minutes after its end */
+        (void)snprintf(state, SLURM_STATE_BYTES, "over");
 }
 
 /* ---- an interrupt ---- */

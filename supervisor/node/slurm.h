@@ -1,4 +1,5 @@
-/* slurm.h - cluster.launcher: slurm: `srun` starts the nodes, `scancel` ends them.
+/* slurm.h - what is asked of Slurm: batch jobs of `brood submit`, and cluster.launcher: slurm, where
+ * `srun` starts the nodes and `scancel` ends them.
  *
  * Allocation  where SLURM_JOB_ID is set (inside of sbatch or salloc), each node is a step of that
  *             job, on a machine of its own: node k on the job's k-th. Elsewhere each node is a
@@ -20,10 +21,13 @@
 #define SUPERVISOR_NODE_SLURM_H
 
 #include "common/config/run_config.h"
-#include "supervisor/node/node_launch.h"
+#include "common/mem/words.h"
+#include "supervisor/net/secure_channel.h"
 #include "supervisor/proc/command_output.h"
 
-#define SLURM_NAME_BYTES 128
+#define SLURM_NAME_BYTES   128
+#define SLURM_STATE_BYTES  64
+#define SLURM_REASON_BYTES 128
 
 /* The job that this process is in; NULL: none. */
 const char *slurm_job(void);
@@ -54,6 +58,14 @@ size_t slurm_find_ids(const char *lines, const char *name, char *ret, size_t siz
  * of those that were signalled, each followed by a space; free(). To be called again while some
  * are left: Slurm may be too busy to answer, or only now begin a job. */
 void slurm_interrupt(const char *name, char **known);
+
+/* Gives a script to sbatch. *ret_id: the job's id, "12"; free(). ERR_STATE: it was refused. */
+int slurm_submit(const char *script, char **ret_id, struct err *err);
+
+/* state: of a job, "PENDING", "RUNNING", ...; "over"; "unknown": Slurm does not answer. reason: why
+ * it is pending, or there is no answer; "". */
+void slurm_look(const char *id, char state[SLURM_STATE_BYTES],
+                char reason[SLURM_REASON_BYTES]);
 
 enum slurm_fence_state {
     SLURM_FENCE_NONE, /* nothing to cancel */
