@@ -16,7 +16,7 @@ struct asked_command { /* does not move while it runs */
         *argv;      /* found by our PATH; read at the start only, argv[0] longer */
     char *output;   /* at its end: what it wrote to stdout and stderr, free() */
     struct err err; /* code 0: none */
-    struct program program; /* private from here on */
+    struct program program; /* program_kill ends it; private besides, as what follows */
     const char *name;
     int timeout_ms, fd;
     struct wbuf text;

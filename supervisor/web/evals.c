@@ -229,7 +229,7 @@ void evals_forget(struct evals *e, uint64_t client)
 
     LIST_FOREACH(v, &e->list, entry)
     if (v->client == client)
-        v->command.program.until_ms = 0;
+        program_kill(&v->command.program);
 }
 
 void evals_close(struct evals *e)
