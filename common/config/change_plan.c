@@ -252,9 +252,9 @@ int change_plan_fold(const struct change_plan *p, uint64_t step,
     run_config_copy(ret, from);
     for (size_t i = 0; rc == 0 && i < p->n && p->list[i].at <= step; i++) {
         if (p->list[i].at == CHANGE_AT_RESPAWN)
-            run_config_set_only(ret, &p->list[i].set); /* the agents have their own */
+            run_config_apply_alone(ret, &p->list[i].set); /* the agents have their own */
         else
-            run_config_set(ret, &p->list[i].set);
+            run_config_apply(ret, &p->list[i].set);
         if (ends_step(p, i))
             rc = run_config_check_live(ret, err);
     }
@@ -272,7 +272,7 @@ int change_plan_each_step(const struct change_plan *p, const struct run_config *
 
     run_config_copy(&now, from);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        run_config_set(&now, &p->list[i].set);
+        run_config_apply(&now, &p->list[i].set);
         if (ends_step(p, i) && (rc = fn(ctx, p->list[i].at, &now, err)) < 0)
             (void)err_wrap(err, "at step %" PRIu64, p->list[i].at);
     }

@@ -257,7 +257,7 @@ int config_setting_parse(struct config_setting *ret, const struct run_config *c,
     return rc;
 }
 
-void run_config_set_only(struct run_config *c, const struct config_setting *s)
+void run_config_apply_alone(struct run_config *c, const struct config_setting *s)
 {
     struct schema_place at;
 
@@ -266,7 +266,7 @@ void run_config_set_only(struct run_config *c, const struct config_setting *s)
     memcpy(at.value, &s->value, schema_value_size(s->field->type));
 }
 
-void run_config_set(struct run_config *c, const struct config_setting *s)
+void run_config_apply(struct run_config *c, const struct config_setting *s)
 {
     const char *defaults = (const char *)&c->defaults;
     struct schema_place at;
@@ -288,10 +288,10 @@ void run_config_set(struct run_config *c, const struct config_setting *s)
     }
 }
 
-void run_config_set_all(struct run_config *c, const struct config_settings *s)
+void run_config_apply_all(struct run_config *c, const struct config_settings *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        run_config_set(c, &s->list[i]);
+        run_config_apply(c, &s->list[i]);
 }
 
 /* Returns the table row of the key that `set` assigns; NULL if the key cannot change
@@ -354,9 +354,9 @@ static void take_value(struct run_config *c, const char *set, struct arena *aren
     config_settings_replace(given, &one);
 }
 
-int run_config_assign_live(struct run_config *ret, const struct run_config *from,
-                           const char *const *set, size_t n_set,
-                           struct config_settings *given, struct err *err)
+int run_config_set_live(struct run_config *ret, const struct run_config *from,
+                        const char *const *set, size_t n_set,
+                        struct config_settings *given, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     const char **all;
@@ -367,7 +367,7 @@ int run_config_assign_live(struct run_config *ret, const struct run_config *from
         rc = take_schedule(from, &all[i], &arena, given, err);
     *ret = (struct run_config){0};
     if (rc == 0)
-        rc = run_config_assign(ret, from, all, n, err);
+        rc = run_config_set(ret, from, all, n, err);
     for (size_t i = 0; i < n && rc == 0; i++)
         take_value(ret, all[i], &arena, given);
     arena_done(&arena);
@@ -386,8 +386,8 @@ struct config_setting config_change_setting(const struct config_change *c)
     return s;
 }
 
-void run_config_differences(struct config_settings *ret, const struct run_config *was,
-                            const struct run_config *is, unsigned kinds)
+void run_config_diff_settings(struct config_settings *ret, const struct run_config *was,
+                              const struct run_config *is, unsigned kinds)
 {
     struct config_diff d;
 
@@ -404,11 +404,12 @@ void run_config_differences(struct config_settings *ret, const struct run_config
     config_diff_done(&d);
 }
 
-void run_config_take(struct run_config *c, const struct run_config *from, unsigned kinds)
+void run_config_apply_diff(struct run_config *c, const struct run_config *from,
+                           unsigned kinds)
 {
     struct config_settings differences = {0};
 
-    run_config_differences(&differences, c, from, kinds);
-    run_config_set_all(c, &differences);
+    run_config_diff_settings(&differences, c, from, kinds);
+    run_config_apply_all(c, &differences);
     config_settings_done(&differences);
 }

@@ -6,6 +6,8 @@
  * Kinds    enum field_change in schema.h; the table row of each key has its kind. Except
  *          for CHANGE_RESTART, values contain no pointers, and their texts no commas.
  * Follows  if a default changes, the agents' values that equal it change with it.
+ * Words    run_config_set takes "KEY=VALUE" texts, run_config_diff finds what differs between two
+ *          configurations, run_config_apply changes one by a setting.
  */
 #ifndef COMMON_CONFIG_CHANGES_H
 #define COMMON_CONFIG_CHANGES_H
@@ -94,29 +96,30 @@ char *config_settings_text(const struct config_settings *s);
 int config_setting_parse(struct config_setting *ret, const struct run_config *c,
                          const char *text, struct err *err);
 
-/* As run_config_assign, for a live run: a key that changes without a respawn may be given
+/* As run_config_set, for a live run: a key that changes without a respawn may be given
  * a schedule; *ret then has the schedule's last value. Adds a setting to *given for each
  * such key in `set`, even if its value does not change; the caller frees *given, also on
  * failure. ERR_CONFIG. */
-int run_config_assign_live(struct run_config *ret, const struct run_config *from,
-                           const char *const *set, size_t n_set,
-                           struct config_settings *given, struct err *err);
+int run_config_set_live(struct run_config *ret, const struct run_config *from,
+                        const char *const *set, size_t n_set,
+                        struct config_settings *given, struct err *err);
 
 /* The kinds of changes that take effect without a respawn. */
 #define CHANGE_KINDS_LIVE (1u << CHANGE_LIVE | 1u << CHANGE_SETTING)
 
 /* Appends the settings that turn `was` into `is`, for differences of the given kinds (bits
  * 1u << kind, without CHANGE_RESTART). */
-void run_config_differences(struct config_settings *ret, const struct run_config *was,
-                            const struct run_config *is, unsigned kinds);
+void run_config_diff_settings(struct config_settings *ret, const struct run_config *was,
+                              const struct run_config *is, unsigned kinds);
 /* Assigns the value. If it is a default, agents that follow the default change, too. The
  * key must exist in c. */
-void run_config_set(struct run_config *c, const struct config_setting *s);
-void run_config_set_all(struct run_config *c, const struct config_settings *s);
+void run_config_apply(struct run_config *c, const struct config_setting *s);
+void run_config_apply_all(struct run_config *c, const struct config_settings *s);
 /* Assigns the value of this key alone: agents do not follow a default. */
-void run_config_set_only(struct run_config *c, const struct config_setting *s);
+void run_config_apply_alone(struct run_config *c, const struct config_setting *s);
 
 /* Gives *c the values that `from` has, where they differ in these kinds. */
-void run_config_take(struct run_config *c, const struct run_config *from, unsigned kinds);
+void run_config_apply_diff(struct run_config *c, const struct run_config *from,
+                           unsigned kinds);
 
 #endif

@@ -108,7 +108,7 @@ void loader_drop_steps(const struct loader *l, const char *section, const char *
  * the agent's value stays: that is a change, too. */
 int loader_plan_steps(const struct loader *l);
 
-/* ---- assign.c ---- */
+/* ---- run_config_set.c ---- */
 
 /* Replaces each assignment to a team by one for each member. Returns the new number of
  * assignments. */

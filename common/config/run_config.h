@@ -386,8 +386,8 @@ void run_config_copy(struct run_config *ret, const struct run_config *from);
  * the value under `defaults`). Values derived from keys that cannot change in a live run
  * are not derived again, so such keys may be set only for comparing. ERR_CONFIG; *ret is
  * then all-zero. */
-int run_config_assign(struct run_config *ret, const struct run_config *from,
-                      const char *const *set, size_t n_set, struct err *err);
+int run_config_set(struct run_config *ret, const struct run_config *from,
+                   const char *const *set, size_t n_set, struct err *err);
 /* Checks that the keys which can change in a live run are consistent with each other,
  * such as the lengths, and update_every with env.copies. ERR_CONFIG. */
 int run_config_check_live(const struct run_config *c, struct err *err);

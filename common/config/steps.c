@@ -362,7 +362,7 @@ static const struct due *find_wrong(const struct planning *p, struct err *why)
         struct config_diff diff;
         struct err own = {0};
 
-        if (run_config_assign(&next, &p->now, &p->due[i].set, 1, &own) < 0) {
+        if (run_config_set(&next, &p->now, &p->due[i].set, 1, &own) < 0) {
             if (why == NULL)
                 continue;
             *why = own;
@@ -404,7 +404,7 @@ static int make_step(const struct planning *p, struct run_config *next)
 
     for (size_t i = 0; i < p->n_due; i++)
         set[i] = p->due[i].set;
-    rc = run_config_assign(next, &p->now, set, p->n_due, &why);
+    rc = run_config_set(next, &p->now, set, p->n_due, &why);
     free(set);
     if (rc < 0) {
         wrong = find_wrong(p, &why);
@@ -467,7 +467,7 @@ static void add_others(struct planning *p, const struct run_config *next)
 {
     struct config_settings changes = {0};
 
-    run_config_differences(&changes, &p->now, next, CHANGE_KINDS_LIVE);
+    run_config_diff_settings(&changes, &p->now, next, CHANGE_KINDS_LIVE);
     for (size_t i = 0; i < changes.n; i++) {
         struct config_setting *set = &changes.list[i];
         const struct schedule *rest = rest_of(p, set->path);

@@ -119,10 +119,10 @@ int proposal_make(struct proposal *p, const struct live_config *live,
 
     if (rc < 0)
         return rc;
-    run_config_differences(&p->changes, live->wanted, is, CHANGE_KINDS_LIVE);
+    run_config_diff_settings(&p->changes, live->wanted, is, CHANGE_KINDS_LIVE);
     for (size_t i = 0; i < given->n; i++)
         config_settings_replace(&p->changes, &given->list[i]);
-    run_config_differences(&p->waits, live->wanted, is, 1u << CHANGE_RESPAWN);
+    run_config_diff_settings(&p->waits, live->wanted, is, 1u << CHANGE_RESPAWN);
     change_plan_copy(&p->plan, live->plan);
     if ((rc = change_plan_wait(&p->plan, live->config, is, err)) < 0)
         return rc;
@@ -166,7 +166,7 @@ int proposal_set(struct proposal *p, const struct live_config *live,
                  struct err *err)
 {
     struct config_settings given = {0};
-    int rc = run_config_assign_live(is, live->wanted, set, n, &given, err);
+    int rc = run_config_set_live(is, live->wanted, set, n, &given, err);
 
     keep_those_of_planned(live, &given);
     if (rc == 0)

@@ -86,13 +86,13 @@ static int find_own(const struct making *f, const struct run_config *from,
                     struct err *err)
 {
     struct run_config changed;
-    int rc = run_config_assign_live(&changed, from, f->set, f->n, given, err);
+    int rc = run_config_set_live(&changed, from, f->set, f->n, given, err);
 
     if (rc == 0)
         rc = live_changes_check(from, &changed, f->from, "in a fork", err);
     if (rc == 0) {
-        run_config_differences(own, from, &changed,
-                               CHANGE_KINDS_LIVE | 1u << CHANGE_RESPAWN);
+        run_config_diff_settings(own, from, &changed,
+                                 CHANGE_KINDS_LIVE | 1u << CHANGE_RESPAWN);
         for (size_t i = 0; i < given->n; i++)
             if (given->list[i].schedule.over > 0)
                 config_settings_replace(own, &given->list[i]);
@@ -114,7 +114,7 @@ static int find_waiting(const struct making *f, struct config_settings *ret,
 
     if (rc < 0)
         return rc;
-    run_config_differences(ret, &planned, &f->was->wanted, 1u << CHANGE_RESPAWN);
+    run_config_diff_settings(ret, &planned, &f->was->wanted, 1u << CHANGE_RESPAWN);
     run_config_done(&planned);
     return 0;
 }
@@ -131,7 +131,7 @@ int fork_changes_make(struct fork_changes *ret, const struct resume_config *was,
     *ret = (struct fork_changes){0};
     change_plan_copy(&ret->plan, &was->plan);
     run_config_copy(&from, &was->config);
-    run_config_set_all(&from, &waiting);
+    run_config_apply_all(&from, &waiting);
     if (rc == 0)
         rc = find_own(f, &from, &own, &given, err);
     if (rc == 0) {
@@ -140,10 +140,10 @@ int fork_changes_make(struct fork_changes *ret, const struct resume_config *was,
     }
     for (size_t i = 0; rc == 0 && i < waiting.n; i++)
         if (!is_own(f, waiting.list[i].path, &given))
-            run_config_set(&ret->wanted, &waiting.list[i]);
+            run_config_apply(&ret->wanted, &waiting.list[i]);
     for (size_t i = 0; rc == 0 && i < own.n; i++)
         if (own.list[i].field->change == CHANGE_RESPAWN) /* an agent may have followed */
-            run_config_set(&ret->wanted, &own.list[i]);
+            run_config_apply(&ret->wanted, &own.list[i]);
     config_settings_done(&own);
     config_settings_done(&given);
     config_settings_done(&waiting);

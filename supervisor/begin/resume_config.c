@@ -118,7 +118,7 @@ static int expect(const struct change_plan *plan, const struct run_config *saved
         return rc;
     run_length_set(&c, run_length_of(wanted));
     take_outputs(&c, wanted);
-    run_config_take(&c, wanted, 1u << CHANGE_RESPAWN);
+    run_config_apply_diff(&c, wanted, 1u << CHANGE_RESPAWN);
     run_config_diff(&d, &c, wanted, 0);
     if (d.n > 0)
         rc = fail_difference(&d.list[0], err);
@@ -148,8 +148,8 @@ static int make_newest(struct run_config *wanted, const struct run_config *saved
         return rc;
     rc = change_plan_fold(plan, UINT64_MAX, saved, &is, err);
     if (rc == 0) {
-        run_config_differences(&newest, &was, &is, ~0u);
-        run_config_set_all(wanted, &newest);
+        run_config_diff_settings(&newest, &was, &is, ~0u);
+        run_config_apply_all(wanted, &newest);
         config_settings_done(&newest);
         run_config_done(&is);
     }
@@ -188,7 +188,7 @@ static int ignore_edits(struct resume_config *ret, const struct resume_from *fro
         return ERR_CONFIG;
     run_length_set(&ret->wanted, run_length_of(from->wanted));
     take_outputs(&ret->wanted, from->wanted);
-    run_config_take(&ret->wanted, from->wanted, 1u << CHANGE_RESPAWN);
+    run_config_apply_diff(&ret->wanted, from->wanted, 1u << CHANGE_RESPAWN);
     return 0;
 }
 
@@ -287,13 +287,13 @@ void resume_config_force(struct resume_config *ret, const struct resume_from *fr
     run_config_copy(&ret->wanted, wanted);
     if (from->saved == NULL)
         return;
-    run_config_take(&ret->config, from->saved, CHANGE_KINDS_LIVE);
+    run_config_apply_diff(&ret->config, from->saved, CHANGE_KINDS_LIVE);
     take_outputs(&ret->config, wanted);
     if (change_plan_read(&ret->plan, from->saved, &from->journal, from->step, SIZE_MAX,
                          NULL, NULL) == 0)
         give_length(ret, from->step);
     change_plan_done(&ret->plan);
-    run_config_differences(&later, &ret->config, wanted, CHANGE_KINDS_LIVE);
+    run_config_diff_settings(&later, &ret->config, wanted, CHANGE_KINDS_LIVE);
     change_plan_add_all(&ret->plan, from->step, &later);
     config_settings_done(&later);
 }

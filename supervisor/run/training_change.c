@@ -352,7 +352,7 @@ static char *news_text(const struct training *t, const struct run_config *next)
     struct config_settings changes = {0}, news = {0};
     char *text;
 
-    run_config_differences(&changes, t->config, next, ~0u);
+    run_config_diff_settings(&changes, t->config, next, ~0u);
     for (size_t i = 0; i < changes.n; i++) {
         const struct planned_change *cause = cause_of(t, changes.list[i].path);
         struct config_setting one;

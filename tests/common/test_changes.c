@@ -36,7 +36,7 @@ static struct run_config assigned(const struct run_config *from, const char *con
 {
     struct run_config c;
 
-    ck_assert_msg(run_config_assign(&c, from, set, n, &err) == 0, "%s", err.msg);
+    ck_assert_msg(run_config_set(&c, from, set, n, &err) == 0, "%s", err.msg);
     return c;
 }
 
@@ -168,8 +168,7 @@ START_TEST(a_mistake_is_said_as_at_start)
     struct run_config was = base(), is;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ck_assert_int_eq(run_config_assign(&is, &was, &cases[i].set, 1, &err),
-                         ERR_CONFIG);
+        ck_assert_int_eq(run_config_set(&is, &was, &cases[i].set, 1, &err), ERR_CONFIG);
         ck_assert_msg(strstr(err.msg, cases[i].says) != NULL, "%s", err.msg);
         ck_assert(is.agents == NULL);
     }
@@ -184,12 +183,12 @@ static void assert_round_trip(const char *const *set, size_t n, const char *expe
     struct config_settings differences = {0};
     char *text, *wanted, *got;
 
-    run_config_differences(&differences, &was, &is, ~0u);
+    run_config_diff_settings(&differences, &was, &is, ~0u);
     text = config_settings_text(&differences);
     ck_assert_str_eq(text, expected);
     run_config_copy(&again, &was);
     for (size_t i = 0; i < differences.n; i++)
-        run_config_set(&again, &differences.list[i]);
+        run_config_apply(&again, &differences.list[i]);
     wanted = run_config_to_yaml(&is);
     got = run_config_to_yaml(&again);
     ck_assert_str_eq(got, wanted);
@@ -328,7 +327,7 @@ START_TEST(kinds_are_told_apart)
     struct run_config was = base(), is = assigned(&was, set, 2);
     struct config_settings waits = {0};
 
-    run_config_differences(&waits, &was, &is, 1u << CHANGE_RESPAWN);
+    run_config_diff_settings(&waits, &was, &is, 1u << CHANGE_RESPAWN);
     ck_assert_uint_eq(waits.n, 1);
     ck_assert_str_eq(waits.list[0].path, "agents.agent_0.optimizer.beta1");
     ck_assert(waits.list[0].value.real == 0.5);

@@ -1330,7 +1330,7 @@ START_TEST(schedules_are_given_to_live_runs)
     char *text;
 
     ck_assert_int_eq(parse_new(&c, "env: {id: simple_spread}\n"), 0);
-    ck_assert_msg(run_config_assign_live(&next, &c, set, 5, &given, &err) == 0, "%s",
+    ck_assert_msg(run_config_set_live(&next, &c, set, 5, &given, &err) == 0, "%s",
                   err.msg);
     ck_assert(next.agents[2].discount == 0.75 && next.agents[1].polyak == 1);
     ck_assert(next.agents[1].optimizer.learning_rate.over == 9);
@@ -1345,8 +1345,7 @@ START_TEST(schedules_are_given_to_live_runs)
     free(text);
     config_settings_done(&given);
     run_config_done(&next);
-    ck_assert_int_eq(run_config_assign_live(&next, &c, &wrong, 1, &given, &err),
-                     ERR_CONFIG);
+    ck_assert_int_eq(run_config_set_live(&next, &c, &wrong, 1, &given, &err), ERR_CONFIG);
     ck_assert_ptr_nonnull(strstr(err.msg, "found '2', expected a number"));
     config_settings_done(&given);
     run_config_done(&c);

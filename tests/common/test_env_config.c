@@ -160,9 +160,9 @@ START_TEST(hooks_of_a_live_run_cannot_be_set)
     struct run_config a = parse("env: {id: simple}\n"), b;
     struct run_config c = parse("env: {id: simple}\non: {give_up: [a]}\n"), d;
 
-    ck_assert_int_eq(run_config_assign(&b, &a, set, 1, &err), 0);
+    ck_assert_int_eq(run_config_set(&b, &a, set, 1, &err), 0);
     assert_one_restart(&a, &b);
-    ck_assert_int_eq(run_config_assign(&d, &c, set, 1, &err), 0);
+    ck_assert_int_eq(run_config_set(&d, &c, set, 1, &err), 0);
     assert_one_restart(&c, &d);
     run_config_done(&a);
     run_config_done(&b);
@@ -240,7 +240,7 @@ START_TEST(what_concerns_its_processes_is_live)
     struct run_config a = parse("env: {command: [a]}\n"), b;
     struct config_diff d;
 
-    ck_assert_int_eq(run_config_assign(&b, &a, set, 4, &err), 0);
+    ck_assert_int_eq(run_config_set(&b, &a, set, 4, &err), 0);
     run_config_diff(&d, &a, &b, 0);
     ck_assert_uint_eq(d.n, 4);
     for (size_t i = 0; i < d.n; i++)

@@ -163,7 +163,7 @@ static struct bench *bench_new(const char *const *set, size_t n_set)
     temp_dir_init(&b->dir);
     ck_assert_int_eq(run_config_parse(&b->config, text, strlen(text), "f", NULL, &err),
                      0);
-    ck_assert_msg(run_config_assign(&b->changed, &b->config, set, n_set, &err) == 0, "%s",
+    ck_assert_msg(run_config_set(&b->changed, &b->config, set, n_set, &err) == 0, "%s",
                   err.msg);
     args.agents = b->table = fake_agents_new(names, 2, answer, b);
     ck_assert_int_eq(vec_env_new(&b->env, &b->config.env, 1, ENV_DRAWS_TRAINING, 0, &err),

@@ -258,8 +258,8 @@ size_t config_expand_teams(const struct run_config *c, const char *const *set, s
     return n_all;
 }
 
-int run_config_assign(struct run_config *ret, const struct run_config *from,
-                      const char *const *set, size_t n_set, struct err *err)
+int run_config_set(struct run_config *ret, const struct run_config *from,
+                   const char *const *set, size_t n_set, struct err *err)
 {
     struct arena tree = ARENA_ZERO;
     const char **all;
