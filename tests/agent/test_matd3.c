@@ -3,7 +3,7 @@
  * gradient descent or Adam. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
-#include "tests/support/team.h"
+#include "tests/support/tanh_net.h"
 #include "tests/support/test_main.h"
 
 #include <float.h>
@@ -19,9 +19,7 @@ enum {
     ROWS = 7,
     UPDATES = 5,
     INPUT = OBS + AGENTS, /* with an id */
-    JOINT = AGENTS * (OBS + WIDTH) + AGENTS,
-    LAYERS = 4, /* tensors of a network */
-    NET_MAX = JOINT * HIDDEN + 2 * HIDDEN + HIDDEN * WIDTH + WIDTH
+    JOINT = AGENTS * (OBS + WIDTH) + AGENTS
 };
 #define RATE     0.1
 #define CLIP     0.2 /* clip_norm */
@@ -160,19 +158,13 @@ static void make_rows(struct team *t, uint64_t *rows, struct row *x)
 
 /* ---- the algorithms, written out ---- */
 
-/* One tanh layer and one linear layer: weights and biases of each, concatenated. */
-struct net {
-    int in, out;
-    double p[NET_MAX];
-};
-
 struct optimizer { /* moments of a critic and its twin, or of a policy */
-    double m[2 * NET_MAX], v[2 * NET_MAX];
+    double m[2 * TANH_NET_MAX], v[2 * TANH_NET_MAX];
     int steps;
 };
 
 struct learner {
-    struct net critic[2], target_critic[2], policy, target_policy;
+    struct tanh_net critic[2], target_critic[2], policy, target_policy;
     struct optimizer critic_moments, policy_moments;
 };
 
@@ -186,38 +178,6 @@ struct written {
     double uniform[AGENTS][ROWS][WIDTH]; /* Gumbel noise of each agent's newest policy */
     double m[AGENTS][ROWS], y[AGENTS][ROWS];
 };
-
-static void layer_sizes(const struct net *n, size_t ret[LAYERS])
-{
-    ret[0] = (size_t)n->in * HIDDEN;
-    ret[1] = HIDDEN;
-    ret[2] = HIDDEN * (size_t)n->out;
-    ret[3] = (size_t)n->out;
-}
-
-static size_t net_size(const struct net *n)
-{
-    return (size_t)(n->in * HIDDEN + HIDDEN + HIDDEN * n->out + n->out);
-}
-
-static void forward(const struct net *n, const double *x, double *ret)
-{
-    const double *w1 = n->p, *b1 = w1 + n->in * HIDDEN, *w2 = b1 + HIDDEN;
-    const double *b2 = w2 + HIDDEN * n->out;
-    double h[HIDDEN];
-
-    for (int j = 0; j < HIDDEN; j++) {
-        h[j] = b1[j];
-        for (int i = 0; i < n->in; i++)
-            h[j] += x[i] * w1[i * HIDDEN + j];
-        h[j] = tanh(h[j]);
-    }
-    for (int k = 0; k < n->out; k++) {
-        ret[k] = b2[k];
-        for (int j = 0; j < HIDDEN; j++)
-            ret[k] += h[j] * w2[j * n->out + k];
-    }
-}
 
 static void softmax_of(const double *x, int n, double *ret)
 {
@@ -241,7 +201,7 @@ static int see(int has_id, size_t self, const double *obs, double *ret)
 }
 
 /* The policy's output, and the action that it gives with the noise of a row. */
-static void decide(const struct space *s, const struct net *policy, size_t self,
+static void decide(const struct space *s, const struct tanh_net *policy, size_t self,
                    const double *obs, const double *allowed, const double *uniform,
                    double *ret_raw, double *ret_action)
 {
@@ -249,7 +209,7 @@ static void decide(const struct space *s, const struct net *policy, size_t self,
     int at = 0;
 
     (void)see(policy->in > OBS, self, obs, x);
-    forward(policy, x, ret_raw);
+    tanh_net_forward(policy, x, ret_raw);
     for (int i = 0; i < WIDTH; i++) {
         scores[i] = ret_raw[i];
         ret_action[i] = s->low + (s->high - s->low) * (tanh(ret_raw[i]) + 1) / 2;
@@ -261,7 +221,7 @@ static void decide(const struct space *s, const struct net *policy, size_t self,
 }
 
 /* The critic's value. Agents are in their order, or the own agent is first. */
-static double value(const struct variant *v, const struct net *critic, size_t self,
+static double value(const struct variant *v, const struct tanh_net *critic, size_t self,
                     const double obs[AGENTS][OBS], const double action[AGENTS][WIDTH])
 {
     const size_t first = v->shared || v->has_id || v->own_only ? self : 0;
@@ -277,7 +237,7 @@ static double value(const struct variant *v, const struct net *critic, size_t se
     for (size_t i = 0; i < n_seen; i++, n += WIDTH)
         memcpy(x + n, action[(first + i) % AGENTS], WIDTH * sizeof(double));
     ck_assert_int_eq(n, critic->in);
-    forward(critic, x, &q);
+    tanh_net_forward(critic, x, &q);
     return q;
 }
 
@@ -394,16 +354,18 @@ static void shorten(double *x, size_t n, double norm)
 }
 
 /* Clips the gradients of the tensors of the nets, and makes a step. */
-static void step_down(const struct variant *v, struct net *nets, int n_nets,
+static void step_down(const struct variant *v, struct tanh_net *nets, int n_nets,
                       struct optimizer *o, double *grad)
 {
-    const size_t size = net_size(nets);
+    const size_t size = (size_t)tanh_net_size(nets);
     const double all = norm_of(grad, size * (size_t)n_nets);
-    size_t sizes[LAYERS], at = 0;
+    int parts[TANH_NET_PARTS + 1];
+    size_t at = 0;
 
-    layer_sizes(nets, sizes);
-    for (int i = 0; i < n_nets * LAYERS; i++) {
-        const size_t n = sizes[i % LAYERS];
+    tanh_net_parts(nets, parts);
+    for (int i = 0; i < n_nets * TANH_NET_PARTS; i++) {
+        const int part = i % TANH_NET_PARTS;
+        const size_t n = (size_t)(parts[part + 1] - parts[part]);
 
         shorten(grad + at, n, v->by_all ? all : norm_of(grad + at, n));
         at += n;
@@ -418,12 +380,6 @@ static void step_down(const struct variant *v, struct net *nets, int n_nets,
         o->v[i] = 0.999 * o->v[i] + 0.001 * grad[i] * grad[i];
         *p -= v->adam ? rate * o->m[i] / (sqrt(o->v[i]) + 0.01) : RATE * grad[i];
     }
-}
-
-static void follow(struct net *t, const struct net *n)
-{
-    for (size_t i = 0; i < net_size(n); i++)
-        t->p[i] += POLYAK * (n->p[i] - t->p[i]);
 }
 
 /* Draws the uniform noise of a policy in a stage; with shared parameters, in one
@@ -502,9 +458,9 @@ static void draw_policy_noise(struct written *w, const struct team *t, size_t k,
 /* A step of the critics, or of the policy. Returns the gradient's norm. */
 static double learn_critics(struct written *w, struct learner *l, size_t k, loss_fn *loss)
 {
-    const size_t n = net_size(l->critic);
+    const size_t n = (size_t)tanh_net_size(l->critic);
     const int twins = 1 + is_twin(w->v);
-    double grad[2 * NET_MAX], norm;
+    double grad[2 * TANH_NET_MAX], norm;
 
     for (int c = 0; c < twins; c++)
         differentiate(w, l, k, loss, l->critic[c].p, n, grad + (size_t)c * n);
@@ -515,10 +471,10 @@ static double learn_critics(struct written *w, struct learner *l, size_t k, loss
 
 static double learn_policy(struct written *w, struct learner *l, size_t k, loss_fn *loss)
 {
-    double grad[NET_MAX], norm;
+    double grad[TANH_NET_MAX], norm;
 
-    differentiate(w, l, k, loss, l->policy.p, net_size(&l->policy), grad);
-    norm = norm_of(grad, net_size(&l->policy));
+    differentiate(w, l, k, loss, l->policy.p, (size_t)tanh_net_size(&l->policy), grad);
+    norm = norm_of(grad, (size_t)tanh_net_size(&l->policy));
     step_down(w->v, &l->policy, 1, &l->policy_moments, grad);
     return norm;
 }
@@ -526,8 +482,8 @@ static double learn_policy(struct written *w, struct learner *l, size_t k, loss_
 static void follow_all(const struct variant *v, struct learner *l)
 {
     for (int c = 0; c < 1 + is_twin(v); c++)
-        follow(&l->target_critic[c], &l->critic[c]);
-    follow(&l->target_policy, &l->policy);
+        tanh_net_follow(&l->target_critic[c], &l->critic[c], POLYAK);
+    tanh_net_follow(&l->target_policy, &l->policy, POLYAK);
 }
 
 /* Agent k's update after all proposals. Returns the losses before the steps and the norms
@@ -551,49 +507,17 @@ static void learn(struct written *w, const struct team *t, size_t k, uint64_t up
 
 /* ---- the networks of the team ---- */
 
-static void take_net(struct team *t, size_t k, const char *scope, int in, int out,
-                     struct net *ret)
-{
-    static const char *const names[LAYERS] = {
-        "fully_connected/weights", "fully_connected/biases", "fully_connected_1/weights",
-        "fully_connected_1/biases"};
-    size_t sizes[LAYERS], at = 0;
-
-    ret->in = in;
-    ret->out = out;
-    layer_sizes(ret, sizes);
-    for (int i = 0; i < LAYERS; i++) {
-        char name[96];
-        struct tensor x;
-
-        (void)snprintf(name, sizeof(name), "%s/%s", scope, names[i]);
-        x = team_variable(t, k, name);
-        ck_assert_int_eq(tensor_elements(&x), (int64_t)sizes[i]);
-        for (size_t j = 0; j < sizes[i]; j++)
-            ret->p[at++] = (double)tensor_f32(&x)[j];
-    }
-}
-
 static void take_learner(struct team *t, const struct variant *v, size_t k,
                          struct learner *l)
 {
-    const int input = v->has_id ? INPUT : OBS;
-    const int all = input + WIDTH + (v->own_only ? 0 : (AGENTS - 1) * (OBS + WIDTH));
-
-    take_net(t, k, "q_func", all, 1, &l->critic[0]);
-    take_net(t, k, "target_q_func", all, 1, &l->target_critic[0]);
+    tanh_net_read(&l->critic[0], t, k, "q_func");
+    tanh_net_read(&l->target_critic[0], t, k, "target_q_func");
     if (is_twin(v)) {
-        take_net(t, k, "q_func/twin", all, 1, &l->critic[1]);
-        take_net(t, k, "target_q_func/twin", all, 1, &l->target_critic[1]);
+        tanh_net_read(&l->critic[1], t, k, "q_func/twin");
+        tanh_net_read(&l->target_critic[1], t, k, "target_q_func/twin");
     }
-    take_net(t, k, "p_func", input, WIDTH, &l->policy);
-    take_net(t, k, "target_p_func", input, WIDTH, &l->target_policy);
-}
-
-static void check_net(const struct net *got, const struct net *want)
-{
-    for (size_t i = 0; i < net_size(want); i++)
-        ck_assert_double_eq_tol(got->p[i], want->p[i], 1e-5);
+    tanh_net_read(&l->policy, t, k, "p_func");
+    tanh_net_read(&l->target_policy, t, k, "target_p_func");
 }
 
 static void check_learner(struct team *t, const struct variant *v, size_t k,
@@ -603,11 +527,11 @@ static void check_learner(struct team *t, const struct variant *v, size_t k,
 
     take_learner(t, v, k, &got);
     for (int c = 0; c < 1 + is_twin(v); c++) {
-        check_net(&got.critic[c], &want->critic[c]);
-        check_net(&got.target_critic[c], &want->target_critic[c]);
+        tanh_net_check("critic", &got.critic[c], &want->critic[c]);
+        tanh_net_check("target critic", &got.target_critic[c], &want->target_critic[c]);
     }
-    check_net(&got.policy, &want->policy);
-    check_net(&got.target_policy, &want->target_policy);
+    tanh_net_check("policy", &got.policy, &want->policy);
+    tanh_net_check("target policy", &got.target_policy, &want->target_policy);
 }
 
 static void check_priorities(const struct written *w, const struct member *m, size_t k)
@@ -750,7 +674,7 @@ START_TEST(test_acts_greedily)
             double in[INPUT], raw[WIDTH];
 
             (void)see(v->has_id, k, x[i].obs[k], in);
-            forward(&l.policy, in, raw);
+            tanh_net_forward(&l.policy, in, raw);
             for (int c = 0; s->box && c < WIDTH; c++)
                 ck_assert_double_eq_tol(
                     (double)got[i * WIDTH + c],

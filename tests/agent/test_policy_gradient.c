@@ -3,7 +3,7 @@
  * gradient descent. */
 #include "common/mem/xmalloc.h"
 #include "common/rng/rng.h"
-#include "tests/support/team.h"
+#include "tests/support/tanh_net.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -375,12 +375,6 @@ static struct scalars learn(struct team *t, uint64_t update)
 
 /* ---- the algorithms, written out ---- */
 
-struct net { /* one tanh layer, one linear one */
-    int in, out;
-    double w1[INPUT_MAX * HIDDEN], b1[HIDDEN], w2[HIDDEN * WIDTH], b2[WIDTH];
-    double log_std[WIDTH]; /* of a policy */
-};
-
 struct data { /* of one row */
     double input[INPUT_MAX], state[INPUT_MAX], next_state[INPUT_MAX];
     double action[WIDTH], allowed[WIDTH], next_action[WIDTH];
@@ -391,28 +385,12 @@ struct data { /* of one row */
 
 struct written {
     const struct variant *v;
-    struct net actor, critic, target;
+    struct tanh_net actor, critic, target;
+    double log_std[WIDTH]; /* of the policy */
     double statistics[3];
     int n; /* rows of all agents that learn together */
     struct data row[AGENTS * ROWS];
 };
-
-static void forward(const struct net *n, const double *x, double *ret)
-{
-    double h[HIDDEN];
-
-    for (int j = 0; j < HIDDEN; j++) {
-        h[j] = n->b1[j];
-        for (int i = 0; i < n->in; i++)
-            h[j] += x[i] * n->w1[i * HIDDEN + j];
-        h[j] = tanh(h[j]);
-    }
-    for (int k = 0; k < n->out; k++) {
-        ret[k] = n->b2[k];
-        for (int j = 0; j < HIDDEN; j++)
-            ret[k] += h[j] * n->w2[j * n->out + k];
-    }
-}
 
 /* Log-probability of the row's action, and the entropy. */
 static double policy(const struct written *w, const struct data *d, double *ret_entropy)
@@ -421,13 +399,13 @@ static double policy(const struct written *w, const struct data *d, double *ret_
     double out[WIDTH], sum = 0;
     int at = 0;
 
-    forward(&w->actor, d->input, out);
+    tanh_net_forward(&w->actor, d->input, out);
     *ret_entropy = 0;
     for (int k = first_number(s), j = 0; k < WIDTH; k++, j++) {
-        const double z = (d->action[k] - out[k]) / exp(w->actor.log_std[j]);
+        const double z = (d->action[k] - out[k]) / exp(w->log_std[j]);
 
-        sum -= z * z / 2 + w->actor.log_std[j] + log(2 * acos(-1)) / 2;
-        *ret_entropy += w->actor.log_std[j] + (log(2 * acos(-1)) + 1) / 2;
+        sum -= z * z / 2 + w->log_std[j] + log(2 * acos(-1)) / 2;
+        *ret_entropy += w->log_std[j] + (log(2 * acos(-1)) + 1) / 2;
     }
     for (int h = 0; h < s->n_heads; at += s->heads[h++]) {
         double total = 0;
@@ -464,12 +442,12 @@ static int choice_of(const struct written *w, const double *action)
 }
 
 /* The critic's value of a state, or of an action in it. */
-static double value_of(const struct written *w, const struct net *n, const double *state,
-                       const double *action)
+static double value_of(const struct written *w, const struct tanh_net *n,
+                       const double *state, const double *action)
 {
     double out[WIDTH];
 
-    forward(n, state, out);
+    tanh_net_forward(n, state, out);
     return out[w->v->choices > 0 ? choice_of(w, action) : 0];
 }
 
@@ -479,7 +457,7 @@ static double baseline(const struct written *w, const struct data *d)
     const struct space *s = w->v->space;
     double out[WIDTH], sum = 0, entropy;
 
-    forward(&w->critic, d->state, out);
+    tanh_net_forward(&w->critic, d->state, out);
     for (int c = 0; c < w->v->choices; c++) {
         struct data other = *d;
         int rest = c, possible = 1;
@@ -580,24 +558,21 @@ static void differentiate(const struct written *w, double (*loss)(const struct w
     }
 }
 
-#define N_PARTS 5
-static double descend(struct written *w, struct net *n,
+static double descend(struct written *w, struct tanh_net *n,
                       double (*loss)(const struct written *))
 {
-    double *const part[N_PARTS] = {n->w1, n->b1, n->w2, n->b2, n->log_std};
-    const int size[N_PARTS] = {n->in * HIDDEN, HIDDEN, HIDDEN * n->out, n->out,
-                               n == &w->actor ? WIDTH - first_number(w->v->space) : 0};
-    double g[N_PARTS][INPUT_MAX * HIDDEN], norm = 0;
+    const int n_std = n == &w->actor ? WIDTH - first_number(w->v->space) : 0;
+    const int size = tanh_net_size(n);
+    double g[TANH_NET_MAX + WIDTH], norm = 0;
 
-    for (int p = 0; p < N_PARTS; p++) {
-        differentiate(w, loss, part[p], size[p], g[p]);
-        for (int i = 0; i < size[p]; i++)
-            norm += g[p][i] * g[p][i];
-    }
+    differentiate(w, loss, n->p, size, g);
+    differentiate(w, loss, w->log_std, n_std, g + size);
+    for (int i = 0; i < size + n_std; i++)
+        norm += g[i] * g[i];
     norm = sqrt(norm);
-    for (int p = 0; p < N_PARTS; p++)
-        for (int i = 0; i < size[p]; i++)
-            part[p][i] -= RATE * g[p][i] * fmin(1, CLIP / norm);
+    for (int i = 0; i < size + n_std; i++)
+        *(i < size ? &n->p[i] : &w->log_std[i - size]) -=
+            RATE * g[i] * fmin(1, CLIP / norm);
     return norm;
 }
 
@@ -613,7 +588,7 @@ static void scale_of(const struct written *w, double *ret_mean, double *ret_devi
 static void estimate(struct written *w)
 {
     const int has_target = w->v->n_step > 0 || w->v->choices > 0;
-    const struct net *judge = has_target ? &w->target : &w->critic;
+    const struct tanh_net *judge = has_target ? &w->target : &w->critic;
     double mean, deviation, later = 0;
 
     scale_of(w, &mean, &deviation);
@@ -693,12 +668,15 @@ static void normalize_advantages(struct written *w)
 }
 
 /* Lets the last layer give the same values as before when they are scaled back. */
-static void rescale(struct net *n, const double was[2], const double is[2])
+static void rescale(struct tanh_net *n, const double was[2], const double is[2])
 {
-    for (int j = 0; j < HIDDEN * n->out; j++)
-        n->w2[j] *= was[1] / is[1];
-    for (int j = 0; j < n->out; j++)
-        n->b2[j] = (n->b2[j] * was[1] + was[0] - is[0]) / is[1];
+    int at[TANH_NET_PARTS + 1];
+
+    tanh_net_parts(n, at);
+    for (int i = at[2]; i < at[3]; i++)
+        n->p[i] *= was[1] / is[1];
+    for (int i = at[3]; i < at[4]; i++)
+        n->p[i] = (n->p[i] * was[1] + was[0] - is[0]) / is[1];
 }
 
 static void normalize_returns(struct written *w)
@@ -776,27 +754,6 @@ static void read_into(double *ret, struct tensor t)
 {
     for (int64_t i = 0; i < tensor_elements(&t); i++)
         ret[i] = (double)tensor_f32(&t)[i];
-}
-
-static struct tensor net_part(struct team *t, size_t member, const char *net,
-                              const char *layer, const char *part)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof(name), "%s/%s/%s", net, layer, part);
-    return team_variable(t, member, name);
-}
-
-static struct net read_net(struct team *t, size_t member, const char *name, int in,
-                           int out)
-{
-    struct net n = {.in = in, .out = out};
-
-    read_into(n.w1, net_part(t, member, name, "fully_connected", "weights"));
-    read_into(n.b1, net_part(t, member, name, "fully_connected", "biases"));
-    read_into(n.w2, net_part(t, member, name, "fully_connected_1", "weights"));
-    read_into(n.b2, net_part(t, member, name, "fully_connected_1", "biases"));
-    return n;
 }
 
 static void read_column(struct team *t, int i, const char *agent, const char *name,
@@ -886,16 +843,13 @@ static void scale_rewards(struct written *w)
 static struct written read_member(struct team *t, const struct variant *v, size_t k)
 {
     struct written w = {.v = v};
-    const int input = OBS + (v->id ? 2 : 0);
-    const int state = input + (v->joint ? OBS : 0) + (v->choices > 0 ? WIDTH : 0);
-    const int values = v->choices > 0 ? v->choices : 1;
 
-    w.actor = read_net(t, k, "p_func", input, WIDTH);
-    w.critic = read_net(t, k, "v_func", state, values);
+    tanh_net_read(&w.actor, t, k, "p_func");
+    tanh_net_read(&w.critic, t, k, "v_func");
     if (v->space->box)
-        read_into(w.actor.log_std, team_variable(t, k, "p_func/log_std"));
+        read_into(w.log_std, team_variable(t, k, "p_func/log_std"));
     if (v->n_step > 0 || v->choices > 0)
-        w.target = read_net(t, k, "target_v_func", state, values);
+        tanh_net_read(&w.target, t, k, "target_v_func");
     for (w.n = 0; w.n < (v->share ? AGENTS : 1) * ROWS; w.n++)
         read_row(t, v, (int)k + w.n / ROWS, w.n % ROWS, &w.row[w.n]);
     if (v->scales)
@@ -913,24 +867,6 @@ static void expect(const char *what, const double *want, const double *got, size
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(fabs(want[i] - got[i]) < 1e-5, "%s[%zu]: %.8g, expected %.8g", what,
                       i, got[i], want[i]);
-}
-
-static void expect_net(const char *what, const struct net *want, const struct net *got)
-{
-    expect(what, want->w1, got->w1, (size_t)(want->in * HIDDEN));
-    expect(what, want->b1, got->b1, HIDDEN);
-    expect(what, want->w2, got->w2, (size_t)(want->out * HIDDEN));
-    expect(what, want->b2, got->b2, (size_t)want->out);
-    expect(what, want->log_std, got->log_std, WIDTH);
-}
-
-static void follow(struct net *target, const struct net *critic)
-{
-    const double *from = critic->w1;
-    double *to = target->w1;
-
-    for (; from < critic->log_std; from++, to++)
-        *to = 0.9 * *to + 0.1 * *from;
 }
 
 /* Two updates, so that the second one starts with changed statistics and targets. Agents
@@ -963,11 +899,12 @@ START_TEST(learning_written_out)
         if (v->target_every > 0 && (update + 1) % (uint64_t)v->target_every == 0)
             w.target = w.critic;
         else if (v->target_every == 0 && (v->n_step > 0 || v->choices > 0))
-            follow(&w.target, &w.critic);
+            tanh_net_follow(&w.target, &w.critic, 0.1);
         now = read_all(t, v);
-        expect_net("actor", &w.actor, &now.actor);
-        expect_net("critic", &w.critic, &now.critic);
-        expect_net("target", &w.target, &now.target);
+        tanh_net_check("actor", &now.actor, &w.actor);
+        expect("log_std", w.log_std, now.log_std, WIDTH);
+        tanh_net_check("critic", &now.critic, &w.critic);
+        tanh_net_check("target", &now.target, &w.target);
         for (int i = 0; v->in_turns && i < ROWS; i++)
             ck_assert_double_eq_tol((double)factor[i], w.row[i].factor, 1e-5);
         ck_assert_double_eq_tol(got.actor_norm / steps, want[2], 1e-5);
@@ -1117,7 +1054,7 @@ START_TEST(proposals_are_keyed_draws)
         double scores[WIDTH];
         int best = 0;
 
-        forward(&w.actor, w.row[i].next_state, scores);
+        tanh_net_forward(&w.actor, w.row[i].next_state, scores);
         for (int k = 0; k < WIDTH; k++) {
             scores[k] -= log(-log((double)draw[i][k]));
             best = mask[k] != 0 && scores[k] > scores[best] ? k : best;
@@ -1300,7 +1237,7 @@ START_TEST(draws_follow_the_policy)
         if (e < 100)
             ck_assert_double_eq_tol((double)log_prob[e], policy(&w, &d, &entropy), 1e-4);
     }
-    forward(&w.actor, d.input, want);
+    tanh_net_forward(&w.actor, d.input, want);
     for (size_t k = numbers; k < width; k++) {
         ck_assert_double_eq_tol(mean[k], want[k], 0.03);
         if (numbers > 0) /* independent of the choice */

@@ -3,7 +3,7 @@
 #include "agent/algo/choices.h"
 #include "common/rng/rng.h"
 #include "tests/support/agent_config.h"
-#include "tests/support/team.h"
+#include "tests/support/tanh_net.h"
 #include "tests/support/test_main.h"
 
 #include <math.h>
@@ -174,37 +174,8 @@ static struct team *open_team(const struct variant *v)
 
 /* ---- the algorithms, written out ---- */
 
-struct net { /* one tanh layer, one linear layer; w1, b1, w2, b2 concatenated */
-    int in, out;
-    double v[IN_MAX * HIDDEN + HIDDEN + HIDDEN * OUT_MAX + OUT_MAX];
-};
-
-static int net_size(const struct net *n)
-{
-    return n->in * HIDDEN + HIDDEN + HIDDEN * n->out + n->out;
-}
-
-static void forward(const struct net *n, const double *x, double *ret)
-{
-    const double *b1 = n->v + n->in * HIDDEN, *w2 = b1 + HIDDEN;
-    const double *b2 = w2 + HIDDEN * n->out;
-    double h[HIDDEN];
-
-    for (int j = 0; j < HIDDEN; j++) {
-        h[j] = b1[j];
-        for (int i = 0; i < n->in; i++)
-            h[j] += x[i] * n->v[i * HIDDEN + j];
-        h[j] = tanh(h[j]);
-    }
-    for (int k = 0; k < n->out; k++) {
-        ret[k] = b2[k];
-        for (int j = 0; j < HIDDEN; j++)
-            ret[k] += h[j] * w2[j * n->out + k];
-    }
-}
-
 struct agent { /* an agent, and the parts of its loss */
-    struct net actor, q[2], target[2];
+    struct tanh_net actor, q[2], target[2];
     double log_alpha;
     const struct data *d; /* of its group */
     double weight[B];     /* of each row in the means */
@@ -247,13 +218,13 @@ static int see(int has_id, size_t self, const float *obs, double *ret)
 }
 
 /* log pi of each choice, or -infinity. */
-static void categorical(const struct space *s, const struct net *actor, size_t self,
+static void categorical(const struct space *s, const struct tanh_net *actor, size_t self,
                         const float *obs, const uint8_t *mask, double *ret)
 {
     double x[OBS + AGENTS], sum = 0;
 
     (void)see(actor->in > OBS, self, obs, x);
-    forward(actor, x, ret);
+    tanh_net_forward(actor, x, ret);
     for (int c = 0; c < 4; c++)
         sum += is_possible(s, mask, c) ? exp(ret[c]) : 0;
     for (int c = 0; c < 4; c++)
@@ -261,13 +232,13 @@ static void categorical(const struct space *s, const struct net *actor, size_t s
 }
 
 /* An action and the logarithm of its density in units of (-1, 1). */
-static double squashed(const struct space *s, const struct net *actor, size_t self,
+static double squashed(const struct space *s, const struct tanh_net *actor, size_t self,
                        const float *obs, const float *noise, double *ret)
 {
     double x[OBS + AGENTS], out[OUT_MAX], log_prob = 0;
 
     (void)see(actor->in > OBS, self, obs, x);
-    forward(actor, x, out);
+    tanh_net_forward(actor, x, out);
     for (int64_t c = 0; c < s->width; c++) {
         const double log_std = fmin(fmax(out[s->width + c], -20), 2);
         const double z = (double)noise[c], y = tanh(out[c] + exp(log_std) * z);
@@ -300,15 +271,15 @@ static int state_of(const struct written *w, const struct row x[AGENTS], int nex
 }
 
 /* The smaller values of the two critics, for all choices or for the action. */
-static void judge(const struct net q[2], double *state, int n, const double *action,
+static void judge(const struct tanh_net q[2], double *state, int n, const double *action,
                   int64_t width, double *ret)
 {
     double other[OUT_MAX];
 
     for (int64_t c = 0; c < width; c++)
         state[n + c] = action[c];
-    forward(&q[0], state, ret);
-    forward(&q[1], state, other);
+    tanh_net_forward(&q[0], state, ret);
+    tanh_net_forward(&q[1], state, other);
     for (int c = 0; c < q[0].out; c++)
         ret[c] = fmin(ret[c], other[c]);
 }
@@ -361,7 +332,7 @@ static void errors(const struct written *w, int i, double ret[2])
     for (int64_t c = 0; w->s->box && c < w->s->width; c++)
         state[n + c] = actions[w->self][c];
     for (int k = 0; k < 2; k++) {
-        forward(&a->q[k], state, q);
+        tanh_net_forward(&a->q[k], state, q);
         ret[k] = q[w->s->box ? 0 : choice_of_action(w->s, x[w->self].action)] - a->y[i];
     }
 }
@@ -430,72 +401,43 @@ static double actor_loss(const struct written *w)
 /* One clipped step of gradient descent on the parameters of n nets. Returns the
  * gradient's norm. */
 static double descend(const struct written *w, double (*loss)(const struct written *),
-                      struct net *const *nets, int n)
+                      struct tanh_net *const *nets, int n)
 {
-    static double grad[2][sizeof(((struct net *)NULL)->v) / sizeof(double)];
+    static double grad[2][TANH_NET_MAX];
     double norm = 0;
 
     for (int k = 0; k < n; k++)
-        for (int i = 0; i < net_size(nets[k]); i++) {
-            const double v = nets[k]->v[i], h = 1e-5;
+        for (int i = 0; i < tanh_net_size(nets[k]); i++) {
+            const double v = nets[k]->p[i], h = 1e-5;
             double above;
 
-            nets[k]->v[i] = v + h;
+            nets[k]->p[i] = v + h;
             above = loss(w);
-            nets[k]->v[i] = v - h;
+            nets[k]->p[i] = v - h;
             grad[k][i] = (above - loss(w)) / (2 * h);
-            nets[k]->v[i] = v;
+            nets[k]->p[i] = v;
             norm += grad[k][i] * grad[k][i];
         }
     norm = sqrt(norm);
     for (int k = 0; k < n; k++)
-        for (int i = 0; i < net_size(nets[k]); i++)
-            nets[k]->v[i] -=
+        for (int i = 0; i < tanh_net_size(nets[k]); i++)
+            nets[k]->p[i] -=
                 RATE * grad[k][i] * w->v->clip_norm / fmax(norm, w->v->clip_norm);
     return norm;
 }
 
 /* ---- the team's variables ---- */
 
-static void take_layers(struct team *t, size_t k, const char *scope, struct net *n)
-{
-    static const char *const names[] = {
-        "fully_connected/weights", "fully_connected/biases", "fully_connected_1/weights",
-        "fully_connected_1/biases"};
-    int at = 0;
-
-    for (int i = 0; i < 4; i++) {
-        char name[96];
-        struct tensor x;
-
-        (void)snprintf(name, sizeof(name), "%s/%s", scope, names[i]);
-        x = team_variable(t, k, name);
-        if (i == 0)
-            n->in = (int)x.shape.dim[0];
-        if (i == 2)
-            n->out = (int)x.shape.dim[1];
-        for (int64_t j = 0; j < tensor_elements(&x); j++)
-            n->v[at++] = (double)tensor_f32(&x)[j];
-    }
-    ck_assert_int_eq(at, net_size(n));
-}
-
 static void take(struct team *t, size_t k, struct agent *a)
 {
     const struct tensor log_alpha = team_variable(t, k, "temperature/log_alpha");
 
-    take_layers(t, k, "p_func", &a->actor);
-    take_layers(t, k, "q_func", &a->q[0]);
-    take_layers(t, k, "q_func/twin", &a->q[1]);
-    take_layers(t, k, "target_q_func", &a->target[0]);
-    take_layers(t, k, "target_q_func/twin", &a->target[1]);
+    tanh_net_read(&a->actor, t, k, "p_func");
+    tanh_net_read(&a->q[0], t, k, "q_func");
+    tanh_net_read(&a->q[1], t, k, "q_func/twin");
+    tanh_net_read(&a->target[0], t, k, "target_q_func");
+    tanh_net_read(&a->target[1], t, k, "target_q_func/twin");
     a->log_alpha = (double)tensor_f32(&log_alpha)[0];
-}
-
-static void check_net(const struct net *got, const struct net *want)
-{
-    for (int i = 0; i < net_size(want); i++)
-        ck_assert_double_eq_tol(got->v[i], want->v[i], 1e-5);
 }
 
 static void check_agent(struct team *t, size_t k, const struct agent *want)
@@ -503,10 +445,10 @@ static void check_agent(struct team *t, size_t k, const struct agent *want)
     static struct agent got;
 
     take(t, k, &got);
-    check_net(&got.actor, &want->actor);
+    tanh_net_check("actor", &got.actor, &want->actor);
     for (int i = 0; i < 2; i++) {
-        check_net(&got.q[i], &want->q[i]);
-        check_net(&got.target[i], &want->target[i]);
+        tanh_net_check("critic", &got.q[i], &want->q[i]);
+        tanh_net_check("target critic", &got.target[i], &want->target[i]);
     }
     ck_assert_double_eq_tol(got.log_alpha, want->log_alpha, 1e-5);
 }
@@ -610,8 +552,7 @@ static void expect_rest(const struct written *w, struct agent *a, double excess)
 {
     a->log_alpha += RATE * fmin(fmax(excess, -w->v->clip_norm), w->v->clip_norm);
     for (int q = 0; q < 2; q++)
-        for (int i = 0; i < net_size(&a->q[q]); i++)
-            a->target[q].v[i] += POLYAK * (a->q[q].v[i] - a->target[q].v[i]);
+        tanh_net_follow(&a->target[q], &a->q[q], POLYAK);
 }
 
 /* Computes agent k's update, compares it with the reported scalars, and updates its
@@ -627,10 +568,11 @@ static void expect_update(struct written *w, struct team *t, size_t k,
     check_critic(w, m);
     ck_assert_double_eq_tol(
         team_scalar(m, "critic_grad_norm"),
-        descend(w, critic_loss, (struct net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
+        descend(w, critic_loss, (struct tanh_net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
     excess = check_actor(w, m);
     ck_assert_double_eq_tol(team_scalar(m, "actor_grad_norm"),
-                            descend(w, actor_loss, (struct net *[]){&a->actor}, 1), 1e-5);
+                            descend(w, actor_loss, (struct tanh_net *[]){&a->actor}, 1),
+                            1e-5);
     expect_rest(w, a, excess);
 }
 
@@ -685,15 +627,16 @@ static void expect_shared_update(struct written *w, struct team *t, const struct
     }
     ck_assert_double_eq_tol(
         team_scalar(ps, "critic_grad_norm"),
-        descend(w, critic_loss_of_all, (struct net *[]){&a->q[0], &a->q[1]}, 2), 1e-5);
+        descend(w, critic_loss_of_all, (struct tanh_net *[]){&a->q[0], &a->q[1]}, 2),
+        1e-5);
     take_over(w);
     for (w->self = 0; w->self < AGENTS; w->self++) {
         excess += w->agent[w->self].mass * check_actor(w, &t->members[w->self]);
         mass += w->agent[w->self].mass;
     }
-    ck_assert_double_eq_tol(team_scalar(ps, "actor_grad_norm"),
-                            descend(w, actor_loss_of_all, (struct net *[]){&a->actor}, 1),
-                            1e-5);
+    ck_assert_double_eq_tol(
+        team_scalar(ps, "actor_grad_norm"),
+        descend(w, actor_loss_of_all, (struct tanh_net *[]){&a->actor}, 1), 1e-5);
     take_over(w);
     for (size_t k = 0; k < AGENTS; k++)
         expect_rest(w, &w->agent[k], excess / mass);
