@@ -56,11 +56,6 @@ int loader_resolve_lengths(const struct loader *l);
 int loader_check_experience(const struct loader *l);
 /* Checks that the environment has the actions that the agent's settings need (FIELD_BOX_ONLY). */
 int loader_check_actions(const struct loader *l, const struct agent_config *a);
-/* Returns the node that gives a key of an agent ("settings.policy"; "": its section), in its own
- * section or under `defaults`. path: of that key; if neither gives it (NULL), of the agent's. */
-enum { LOADER_PATH_BYTES = AGENT_NAME_MAX + ERR_NAME_BYTES + 64 };
-const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
-                                    const char *key, char path[LOADER_PATH_BYTES]);
 
 /* ---- config_file.c ---- */
 

@@ -53,19 +53,23 @@ int loader_resolve_lengths(const struct loader *l)
     return 0;
 }
 
-const struct yaml_node *loader_find(const struct yaml_node *root, const char *agent,
-                                    const char *key, char path[LOADER_PATH_BYTES])
+enum { PATH_BYTES = AGENT_NAME_MAX + ERR_NAME_BYTES + 64 };
+
+/* Returns the node that gives a key of an agent ("settings.policy"; "": its section), in its own
+ * section or under `defaults`. path: of that key; if neither gives it (NULL), of the agent's. */
+static const struct yaml_node *find_given(const struct yaml_node *root, const char *agent,
+                                          const char *key, char path[PATH_BYTES])
 {
     const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
     const struct yaml_node *at = yaml_find_path(own, key);
 
-    (void)snprintf(path, LOADER_PATH_BYTES, "agents.%s%s%s", agent,
-                   *key != '\0' ? "." : "", key);
+    (void)snprintf(path, PATH_BYTES, "agents.%s%s%s", agent, *key != '\0' ? "." : "",
+                   key);
     if (at != NULL || *key == '\0')
         return at;
     at = yaml_find_path(yaml_find(root, "defaults"), key);
     if (at != NULL)
-        (void)snprintf(path, LOADER_PATH_BYTES, "defaults.%s", key);
+        (void)snprintf(path, PATH_BYTES, "defaults.%s", key);
     return at;
 }
 
@@ -76,8 +80,8 @@ static int fail_at(const struct loader *l, const struct agent_config *a, const c
 static int fail_at(const struct loader *l, const struct agent_config *a, const char *key,
                    const char *fmt, ...)
 {
-    char path[LOADER_PATH_BYTES];
-    const struct yaml_node *at = a != NULL ? loader_find(l->root, a->name, key, path)
+    char path[PATH_BYTES];
+    const struct yaml_node *at = a != NULL ? find_given(l->root, a->name, key, path)
                                            : yaml_find_path(l->root, key);
     va_list ap;
 
@@ -442,8 +446,8 @@ static int check_needs(const struct loader *l, const struct yaml_node *section,
                        struct agent_config *a)
 {
     const struct algorithm_info *info = algorithm_of(a);
-    char path[LOADER_PATH_BYTES], list[LIST_MAX_BYTES];
-    const struct yaml_node *at = loader_find(l->root, a->name, "algorithm", path);
+    char path[PATH_BYTES], list[LIST_MAX_BYTES];
+    const struct yaml_node *at = find_given(l->root, a->name, "algorithm", path);
 
     if (info->without_env ? without_env(l->c) : algorithm_plays_in(info, l->c->env.id))
         return 0;
@@ -540,7 +544,7 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
 {
     const struct field *f = algorithm_setting(a->settings.of, FIELD_CHECKPOINT);
     const struct yaml_node *from;
-    char path[LOADER_PATH_BYTES];
+    char path[PATH_BYTES];
 
     if (f == NULL)
         return 0;
@@ -553,7 +557,7 @@ static int check_source(const struct loader *l, const struct yaml_node *section,
                          a->settings.of->without_env ? "hosts a checkpoint's graph"
                                                      : "acts as a checkpoint does",
                          f->key);
-    from = loader_find(l->root, a->name, loader_path(l, "settings.%s", f->key), path);
+    from = find_given(l->root, a->name, loader_path(l, "settings.%s", f->key), path);
     if (from != NULL)
         a->from_at = yaml_tree_copy(from, &l->c->arena);
     return 0;
@@ -668,9 +672,9 @@ static int place(const struct yaml_node *root, const char *agent, const struct e
 {
     const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
     const struct yaml_node *defaults = yaml_find(root, "defaults"), *at;
-    char path[LOADER_PATH_BYTES];
+    char path[PATH_BYTES];
 
-    at = loader_find(root, agent, why->key, path);
+    at = find_given(root, agent, why->key, path);
     if (at == NULL)
         at = own != NULL ? own : defaults != NULL ? defaults : root;
     (void)yaml_fail(at, path, err, "%s (agent %s)", err_cause(why), agent);

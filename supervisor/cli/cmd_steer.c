@@ -32,15 +32,8 @@ int cli_fail_run(const struct cli *cli, const struct err *err)
     return cli_fail(cli, code, err);
 }
 
-void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path,
-                    struct control_client *client)
-{
-    *ret = (struct cli_wait){cli, path, monotonic_ms(), cli->quiet};
-    if (client != NULL)
-        control_client_wait(client, cli_wait_look, ret);
-}
-
-void cli_wait_look(void *wait)
+/* Says once, after a while, that the command waits; wait: a struct cli_wait. */
+static void wait_look(void *wait)
 {
     struct cli_wait *w = wait;
     char *run;
@@ -55,6 +48,14 @@ void cli_wait_look(void *wait)
         "command alone)\n",
         w->cli->command->name, PLAIN_NAME(run), SAYS_AFTER_MS / 1000);
     free(run);
+}
+
+void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path,
+                    struct control_client *client)
+{
+    *ret = (struct cli_wait){cli, path, monotonic_ms(), cli->quiet};
+    if (client != NULL)
+        control_client_wait(client, wait_look, ret);
 }
 
 /* Whether this command is one of the run's own programs (the key `on`), for which the run
@@ -127,7 +128,7 @@ static void await_end(struct cli_wait *wait, pid_t supervisor)
     if (supervisor <= 0 || is_program_of(wait->path))
         return;
     while (run_dir_holder(wait->path) == supervisor) {
-        cli_wait_look(wait);
+        wait_look(wait);
         (void)poll(NULL, 0, ENDS_EVERY_MS);
     }
 }

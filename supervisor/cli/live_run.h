@@ -26,8 +26,6 @@ struct cli_wait {
 /* client: its waits have no limit from now on, and look at *ret; NULL: they keep their limit. */
 void cli_wait_begin(struct cli_wait *ret, const struct cli *cli, const char *path,
                     struct control_client *client);
-/* To be called now and then; wait: a struct cli_wait. */
-void cli_wait_look(void *wait);
 #define CLI_WAIT_HELP                                                                    \
     "\nAfter 5 s of waiting it says so. Ctrl-C ends the command alone: the run still\n"  \
     "does what was asked.\n"

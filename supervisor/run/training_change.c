@@ -87,7 +87,8 @@ static void list_pending(const struct training *t, struct pending_list *ret, int
             training_pending_add(ret, t, &t->changes.plan.list[i]);
 }
 
-void training_update_pending(struct training *t)
+/* To be called after each change of the plan. */
+static void update_pending(struct training *t)
 {
     training_pending_done(&t->changes.pending);
     list_pending(t, &t->changes.pending, 0);
@@ -129,7 +130,7 @@ int training_begin_config(struct training *t, struct err *err)
         change_plan_copy(&t->changes.plan, args->plan);
     run_config_copy(&t->changes.wanted, wanted);
     rc = change_plan_wait(&t->changes.plan, t->config, wanted, err);
-    training_update_pending(t);
+    update_pending(t);
     return rc;
 }
 
@@ -256,7 +257,7 @@ void training_take_plan(struct training *t, struct change_plan *p)
     change_plan_done(&t->changes.plan);
     t->changes.plan = *p;
     *p = (struct change_plan){0};
-    training_update_pending(t);
+    update_pending(t);
     training_plan_changes(t);
 }
 
@@ -401,7 +402,7 @@ static int put_in_force(struct training *t, struct run_config *next, struct err 
     free(t->changes.config_yaml);
     t->changes.config_yaml = NULL;
     change_plan_drop(&t->changes.plan, step);
-    training_update_pending(t);
+    update_pending(t);
     training_plan_changes(t);
     set_limits(t);
     if (*text != '\0') {

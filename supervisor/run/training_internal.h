@@ -278,8 +278,6 @@ struct live_config training_live(const struct training *t); /* borrows from t */
 void training_pending_done(struct pending_list *p);
 void training_pending_add(struct pending_list *p, const struct training *t,
                           const struct planned_change *c);
-/* Lists the pending changes in t->pending. Call it after each change of the plan. */
-void training_update_pending(struct training *t);
 /* At the end of a run that is done: reports the changes that were accepted and never made. */
 void training_tell_left(struct training *t);
 /* Records the plan of a new run in the journal, where a resume finds it. */

@@ -203,7 +203,11 @@ def keeper_of(supervisor):
 
 
 def name_of(pid):
-    return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    """None if the process has gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def agents_of(keeper):
