@@ -5,6 +5,7 @@
 #include "common/config/cluster_config.h"
 #include "common/config/run_schema.h"
 #include "common/err/check.h"
+#include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
 
 #include <stdlib.h>
@@ -90,17 +91,25 @@ static void take_outputs(struct run_config *c, const struct run_config *from)
     cluster_config_take(c, from);
 }
 
+/* Advises a fork where one can have the value: it stays exact. */
 static int fail_difference(const struct config_change *c, struct err *err)
 {
     const char *dot = strrchr(c->path, '.'), *key = dot != NULL ? dot + 1 : c->path;
+    const int can_fork = c->kind != CHANGE_RESTART && *c->text != '\0';
     char *was = c->was != NULL && schema_below(c->field, NULL) == NULL
                     ? schema_text_of(c->field, c->was)
                     : xstrdup("");
+    char *set = xasprintf("%s=%s", c->path, c->text), *word = shell_word(set);
 
-    (void)err_set(err, ERR_CONFIG,
-                  "the configuration had '%s: %.200s', now it has '%s: %.200s' (--anyway "
-                  "continues)",
-                  key, was, key, c->text);
+    (void)err_set(
+        err, ERR_CONFIG,
+        "the configuration had '%s: %.200s', now it has '%s: %.200s' (%s%.200s%s"
+        "--anyway continues%s)",
+        key, was, key, c->text, can_fork ? "`brood fork RUN --set " : "",
+        can_fork ? word : "", can_fork ? "` makes a run with it; " : "",
+        can_fork ? " this one, no longer exactly" : "");
+    free(word);
+    free(set);
     free(was);
     return ERR_CONFIG;
 }

@@ -53,7 +53,7 @@ def test_a_length_that_is_past_is_refused_everywhere(w):
         assert "done: done, 400 steps" in err, err
         # Another change is refused, too: nothing would follow it.
         _, err = w.brood("resume", "done", "--set", "defaults.discount=0.5", code=2)
-        assert "had 'discount: 0.95', now it has 'discount: 0.5'" in err, err
+        assert "had 'discount: 0.95', now it has 'discount: 0.5' (`brood fork RUN --set " in err, err
 
 
 def test_a_run_that_was_stopped_can_be_resumed_at_once(w):
