@@ -15,7 +15,7 @@
  *          others', each in the environment's order, then (coma) the actions of those others,
  *          then the id.
  * A        estimate: V at every observation, and at next observations where an episode or the
- *          window ends; advantages and returns (gae.h), from rewards scaled as reward_scale.h
+ *          window ends; advantages and returns (targets.h), from rewards scaled as reward_scale.h
  *          says, and values scaled back to match them
  * B        normalise: the statistics of returns (value_norm.h); advantages over the window
  * C        epochs: for each a drawn order of the rows, for every minibatch of it one step of

@@ -67,6 +67,28 @@ void targets_lambda(const struct target_rows *r, float lambda, float *y)
     }
 }
 
+void targets_advantages(const struct target_rows *r, const float *state_value,
+                        float lambda, float *ret_advantage, float *ret_return)
+{
+    for (int64_t b = 0; b < r->batch; b++) {
+        const int64_t length = count_rows(r, b, ret_advantage);
+        float later = 0;
+
+        (void)count_rows(r, b, ret_return);
+        for (int64_t t = length - 1; t >= 0; t--) {
+            const int64_t i = row_of(r, b, t);
+            const float future = r->discount * (1 - r->terminated[i]);
+            const float delta = r->reward[i] + future * r->value[i] - state_value[i];
+
+            later = delta + (r->terminated[i] == 0 && goes_on(r, b, t)
+                                 ? r->discount * lambda * later
+                                 : 0.0f);
+            ret_advantage[i] = later;
+            ret_return[i] = later + state_value[i];
+        }
+    }
+}
+
 void targets_find(const struct target_rows *rows, float lambda, int64_t n, float *y)
 {
     if (lambda > 0)

@@ -1,4 +1,4 @@
-/* targets.h - targets of several steps: plain functions of arrays.
+/* targets.h - targets of several steps, and advantages: plain functions of arrays.
  *
  * Shapes   (B, L), row-major: B sequences of L consecutive steps of a copy each; or (L, B), in
  *          the order of time.
@@ -36,7 +36,15 @@ void targets_n_step(const struct target_rows *rows, int64_t n, float *y);
  * and at the last row y(t+1) := v(t). lambda 0: one step; 1: all of them. */
 void targets_lambda(const struct target_rows *rows, float lambda, float *y);
 
-/* The latter with a lambda above 0, else the former of n steps, or one. */
+/* Generalised advantage estimation (Schulman et al. 2016, equation 16). state_value: V (B, L), that
+ * of the observation at t.
+ *   d(t) = r(t) + g (1 - terminated(t)) v(t) - V(t)
+ *   A(t) = d(t) + g lambda A(t+1), the second term 0 at the end of an episode or a sequence
+ *   G(t) = A(t) + V(t) */
+void targets_advantages(const struct target_rows *rows, const float *state_value,
+                        float lambda, float *ret_advantage, float *ret_return);
+
+/* targets_lambda with a lambda above 0, else targets_n_step of n steps, or one. */
 void targets_find(const struct target_rows *rows, float lambda, int64_t n, float *y);
 
 #endif

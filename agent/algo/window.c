@@ -1,7 +1,7 @@
 /* The window of rows of on_policy.h: advantages and returns (A), and their normalisation (B). */
-#include "agent/algo/gae.h"
 #include "agent/algo/on_policy.h"
 #include "agent/algo/rows.h"
+#include "agent/algo/targets.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -179,19 +179,22 @@ static void find_returns(struct on_policy *p, struct batch *b, const struct wind
                          const struct value_scale *scale)
 {
     const int64_t n_step = p->kit.settings->n_step;
-    const struct gae_args gae = {.copies = w->copies,
-                                 .steps = w->steps,
-                                 .reward = w->reward,
-                                 .terminated = w->terminated,
-                                 .cut = w->cut,
-                                 .value = w->scaled_value,
-                                 .next_value = w->next_value,
-                                 .discount = p->kit.discount->value};
+    const struct target_rows rows = {.batch = w->copies,
+                                     .length = w->steps,
+                                     .reward = w->reward,
+                                     .terminated = w->terminated,
+                                     .truncated = w->cut,
+                                     .value = w->next_value,
+                                     .discount = p->kit.discount->value};
 
-    if (n_step > 0)
-        gae_n_step(&gae, n_step, kept->advantage, kept->returns);
-    else
-        gae_advantages(&gae, p->lambda->value, kept->advantage, kept->returns);
+    if (n_step == 0) {
+        targets_advantages(&rows, w->scaled_value, p->lambda->value, kept->advantage,
+                           kept->returns);
+        return;
+    }
+    targets_n_step(&rows, n_step, kept->returns);
+    for (int64_t i = 0; i < w->n; i++)
+        kept->advantage[i] = kept->returns[i] - w->scaled_value[i];
 }
 
 static void add_up(const struct window *w, const struct on_policy_kept *kept,

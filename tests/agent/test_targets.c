@@ -113,6 +113,41 @@ START_TEST(test_without_masks_and_cuts)
 }
 END_TEST
 
+/* By hand: d = r + v / 2 - V, or r - V where it is over; A = d + A(t+1) / 4. V of a row that goes on
+ * is v of the one before. */
+START_TEST(test_advantages)
+{
+    static const float V[N] = {16, 16, 32, 64, 16, 16, 32, 64,
+                               16, 16, 32, 64, 16, 16, 99, 99};
+    static const float want[N] = {-7 + 2 / 4.0f,
+                                  2,
+                                  4 + 8 / 4.0f,
+                                  8,
+                                  -7 - 14 / 4.0f,
+                                  -14,
+                                  4 + 8 / 4.0f,
+                                  8,
+                                  -7 + (2 + 6 / 4.0f) / 4,
+                                  2 + 6 / 4.0f,
+                                  4 + 8 / 4.0f,
+                                  8,
+                                  -7 + 2 / 4.0f,
+                                  2,
+                                  0,
+                                  0};
+    const struct target_rows r = rows();
+    float advantage[N], returns[N];
+
+    targets_advantages(&r, V, 0.5f, advantage, returns);
+    check(advantage, want);
+    for (int i = 0; i < N; i++)
+        ck_assert(returns[i] == (mask[i] > 0 ? want[i] + V[i] : 0));
+    targets_advantages(&r, V, 1, advantage, returns);
+    targets_n_step(&r, L, advantage);
+    check(returns, advantage); /* both are the sums of all rewards */
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *suite = suite_create("targets");
@@ -123,6 +158,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_lambda);
     tcase_add_test(tc, test_all_steps);
     tcase_add_test(tc, test_without_masks_and_cuts);
+    tcase_add_test(tc, test_advantages);
     suite_add_tcase(suite, tc);
     return suite;
 }
