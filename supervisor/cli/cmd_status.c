@@ -155,19 +155,22 @@ static void print_text(const struct run_status *s, int is_live,
                        const struct progress *progress)
 {
     const int is_spread = run_status_is_spread(s);
-    char steps[32], total[32], rate[32];
+    char steps[32], total[32], rate[32], left[32];
 
     (void)printf("%s: %s, step %s", PLAIN_NAME(s->run), PLAIN_NAME(s->state),
                  format_count(s->env_steps, steps, sizeof(steps)));
     if (s->total_steps != 0)
         (void)printf(" of %s", format_count(s->total_steps, total, sizeof(total)));
-    if (!is_live)
+    if (!is_live) {
         (void)printf("; exit code %d", s->exit_code);
-    else
-        (void)printf(
-            ", %s/s; supervisor %d, keeper %d",
-            format_count((uint64_t)fmax(0, s->steps_per_second), rate, sizeof(rate)),
-            (int)s->pid, (int)s->keeper_pid);
+    } else {
+        (void)printf(", %s/s", format_count((uint64_t)fmax(0, s->steps_per_second), rate,
+                                            sizeof(rate)));
+        if (!isnan(s->seconds_left))
+            (void)printf(", %s left",
+                         format_duration(s->seconds_left, left, sizeof(left)));
+        (void)printf("; supervisor %d, keeper %d", (int)s->pid, (int)s->keeper_pid);
+    }
     if (!s->exact)
         (void)fputs("; not exact", stdout);
     if (s->not_portable != NULL)

@@ -152,20 +152,6 @@ int view_rows_taken(const char *text, size_t len, int columns)
 
 /* ---- the head ---- */
 
-static double seconds_left(const struct run_status *s)
-{
-    const double part = run_status_part(s);
-
-    if (part >= 1)
-        return 0;
-    if (s->total_steps != 0 && s->steps_per_second > 0)
-        return (double)(s->total_steps - s->env_steps) / s->steps_per_second;
-    if (s->total_episodes != 0 && part > 0 && s->steps_per_second > 0)
-        return (double)(s->total_episodes - s->episodes) * (double)s->env_steps /
-               (double)s->episodes / s->steps_per_second;
-    return NAN;
-}
-
 /* Which facts are written: each level leaves out one more. */
 enum detail { ALL, NO_TOTAL, NO_STEPS, NO_RATE, N_DETAILS };
 
@@ -174,7 +160,7 @@ static void put_facts(struct view_line *l, const struct run_status *s, int is_ov
 {
     const int in_episodes = s->total_steps == 0 && s->total_episodes != 0;
     const uint64_t total = in_episodes ? s->total_episodes : s->total_steps;
-    const double part = run_status_part(s), left = seconds_left(s);
+    const double part = run_status_part(s), left = s->seconds_left;
     const int runs = strcmp(s->state, "running") == 0;
     char a[32], b[32];
 

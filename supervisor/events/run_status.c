@@ -65,6 +65,7 @@ static const struct member fields[] = {
     OF(U64, total_steps),
     OF(U64, total_episodes),
     OF(F64, steps_per_second),
+    OF(F64, seconds_left),
     MEMBER_AS(struct run_status, F64, "elapsed_seconds", elapsed_s),
     MEMBER_AS(struct run_status, F64, "total_seconds", total_s),
     OF(U64, total_restarts),
@@ -99,6 +100,7 @@ struct run_status run_status_unknown(void)
                                .exit_code = -1,
                                .round = RUN_UNKNOWN,
                                .episodes = RUN_UNKNOWN,
+                               .seconds_left = (double)NAN,
                                .elapsed_s = -1,
                                .total_s = (double)NAN,
                                .total_restarts = RUN_UNKNOWN,
@@ -117,6 +119,18 @@ double run_status_part(const struct run_status *s)
                             : -1;
 
     return fmin(1, part);
+}
+
+double run_status_left(const struct run_status *s, int has_learned)
+{
+    const double part = run_status_part(s);
+
+    if (s->steps_per_second <= 0 || part < (has_learned ? 0 : 0.1))
+        return (double)NAN;
+    if (s->total_steps != 0)
+        return (1 - part) * (double)s->total_steps / s->steps_per_second;
+    return part > 0 ? (1 - part) / part * (double)s->env_steps / s->steps_per_second
+                    : (double)NAN;
 }
 
 void run_status_pack(struct msg_out *o, const struct run_status *s)

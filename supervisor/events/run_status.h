@@ -4,9 +4,9 @@
  * Map      run, began?, state, failure?, failure_agent?, failure_file?,
  *          failure_line?, stalled_since?, stalled_why?, exit_code?, pid,
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
- *          steps_per_second, elapsed_seconds, total_seconds, total_restarts?, checkpoint_step, team_return_mean?, exact,
- *          numerics?, not_portable?, learners?, agents and environments: [{name, pid, state, given_up?,
- *          restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
+ *          steps_per_second, seconds_left?, elapsed_seconds, total_seconds, total_restarts?,
+ *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, learners?,
+ *          agents and environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
  *          slow_answers, skipped_episodes, lost_seconds}], nodes: [{name, host?, state,
  *          agents?, restarts, pid, why?}], pending: [{key, value, at_step?, agent?}]. Keys
  *          with a question mark are nil if they are unknown.
@@ -95,6 +95,7 @@ struct run_status {
     uint64_t total_steps,
         total_episodes;      /* the run's length: one of them, the other is 0 */
     double steps_per_second; /* smoothed; 0 when the run is over */
+    double seconds_left;     /* at that speed (run_status_left); NaN: not known */
     double elapsed_s;        /* since this supervisor started */
     double total_s;          /* that all supervisors of the run together have run */
     uint64_t total_restarts; /* of all processes, under all supervisors */
@@ -123,6 +124,9 @@ struct run_status {
 struct run_status run_status_unknown(void);
 /* The completed part of the run, 0 to 1; -1 if its length is not limited. */
 double run_status_part(const struct run_status *s);
+/* Seconds until a live run gets to its length at its present speed. NaN: that is not known; it has no
+ * length or no speed, or has not begun to learn in its first tenth, where it is much faster. */
+double run_status_left(const struct run_status *s, int has_learned);
 /* The state to show: "frozen" rather than "busy" for an agent that was given up. */
 static inline const char *run_agent_shown_state(const struct run_agent_status *a)
 {

@@ -84,8 +84,7 @@ export function showRun(main, name, tabName) {
     setFact(facts.episodes, s.total_episodes ? `${short(s.episodes)} / ${short(s.total_episodes)}` : short(s.episodes),
       whole(s.episodes));
     setFact(facts.speed, live ? short(s.steps_per_second) : "–");
-    const left = s.total_steps ? (s.total_steps - s.env_steps) / s.steps_per_second : NaN;
-    setFact(facts.left, live && s.state === "running" && s.steps_per_second > 0 ? duration(left) : "–");
+    setFact(facts.left, live && s.state === "running" && s.seconds_left !== null ? duration(s.seconds_left) : "–");
     setFact(facts.value, number(s.team_return_mean));
     setFact(facts.checkpoint, s.checkpoint_step >= 0 ? short(s.checkpoint_step) : "–", whole(s.checkpoint_step));
     const rss = [...s.agents, ...s.environments].reduce((n, a) => n + Math.max(0, a.rss_bytes ?? 0), 0);

@@ -87,6 +87,7 @@ struct training_shown {
     struct {
         uint64_t at_ms, steps;
         double per_second;
+        int has_learned; /* then */
     } rate;
     struct run_agent_status *agents; /* [specs.n] */
     struct run_agent_status *envs;   /* of the environment's processes */

@@ -7,23 +7,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Smoothed over about 3 s, so that the remaining time shown does not jump. */
+/* Smoothed over about 3 s, so that the remaining time shown does not jump; but anew from the first
+ * update on, which makes rounds much slower. */
 void training_update_rate(struct training *t)
 {
-    const uint64_t now = uv_now(&t->loop), steps = training_steps(t);
+    const uint64_t now = uv_now(&t->loop);
     const double passed = (double)(now - t->shown.rate.at_ms) * 1e-3;
+    struct rollout_progress at = {.env_steps = training_steps(t)};
     double rate, weight;
 
-    if (t->rollout == NULL || t->shown.rate.at_ms == 0) {
-        t->shown.rate.at_ms = now;
-        t->shown.rate.steps = steps;
-    } else if (passed >= 0.05) {
-        rate = (double)(steps - t->shown.rate.steps) / passed;
+    if (t->rollout != NULL)
+        rollout_progress(t->rollout, &at);
+    if (t->shown.rate.at_ms == 0 || t->shown.rate.has_learned != (at.updates > 0)) {
+        t->shown.rate.per_second = 0;
+        t->shown.rate.has_learned = at.updates > 0;
+    } else if (t->rollout != NULL && passed < 0.05) {
+        return;
+    } else if (t->rollout != NULL) {
+        rate = (double)(at.env_steps - t->shown.rate.steps) / passed;
         weight = t->shown.rate.per_second == 0 ? 1 : 1 - exp(-passed / 3);
         t->shown.rate.per_second += weight * (rate - t->shown.rate.per_second);
-        t->shown.rate.at_ms = now;
-        t->shown.rate.steps = steps;
     }
+    t->shown.rate.at_ms = now;
+    t->shown.rate.steps = at.env_steps;
 }
 
 static const char *state_of(const struct training *t)
@@ -152,6 +158,7 @@ void training_status(struct training *t, struct run_status *ret)
         .pending = t->changes.pending.list,
         .n_pending = t->changes.pending.n,
     };
+    ret->seconds_left = run_status_left(ret, at.updates > 0);
 }
 
 void training_free_status(struct training *t)

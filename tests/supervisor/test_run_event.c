@@ -384,6 +384,7 @@ static const struct run_status status = {
     .episodes = 3,
     .total_steps = 100,
     .steps_per_second = 2.5,
+    .seconds_left = 10,
     .elapsed_s = 30,
     .total_s = 45,
     .total_restarts = 4,
@@ -405,6 +406,7 @@ static const char status_json[] =
     "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
     "\"total_steps\": 100, \"total_episodes\": 0, \"steps_per_second\": 2.5, "
+    "\"seconds_left\": 10, "
     "\"elapsed_seconds\": 30, \"total_seconds\": 45, \"total_restarts\": 4, "
     "\"checkpoint_step\": -1, \"team_return_mean\": null, "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
@@ -502,6 +504,27 @@ START_TEST(some_of_a_status)
 }
 END_TEST
 
+START_TEST(what_is_left_is_known_once_a_run_learns)
+{
+    struct run_status s = {.env_steps = 75, .total_steps = 100, .steps_per_second = 5};
+
+    ck_assert(run_status_left(&s, 1) == 5);
+    ck_assert(run_status_left(&s, 0) == 5); /* it may never learn */
+    s.env_steps = 5;
+    ck_assert(run_status_left(&s, 1) == 19);
+    ck_assert(isnan(run_status_left(&s, 0)));
+    s.steps_per_second = 0;
+    ck_assert(isnan(run_status_left(&s, 1)));
+    s = (struct run_status){
+        .env_steps = 50, .episodes = 2, .total_episodes = 10, .steps_per_second = 5};
+    ck_assert(run_status_left(&s, 1) == 40); /* 8 episodes of 25 steps */
+    s.episodes = 0;
+    ck_assert(isnan(run_status_left(&s, 1)));
+    s = (struct run_status){.env_steps = 50, .steps_per_second = 5};
+    ck_assert(isnan(run_status_left(&s, 1))); /* without a length */
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("run_event");
@@ -516,6 +539,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_status_is_the_same_on_both_ends);
     tcase_add_test(tc, what_a_status_lacks_is_unknown);
     tcase_add_test(tc, some_of_a_status);
+    tcase_add_test(tc, what_is_left_is_known_once_a_run_learns);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -30,6 +30,7 @@ static void setup(void)
                                  .env_steps = 262400,
                                  .total_steps = 625000,
                                  .steps_per_second = 12400,
+                                 .seconds_left = 29,
                                  .agents = agents,
                                  .n_agents = 3};
     text = (struct wbuf){0};
