@@ -9,7 +9,6 @@
  */
 #include "agent/algo/choices.h"
 #include "agent/algo/on_policy.h"
-#include "agent/algo/targets.h"
 #include "common/rng/rng.h"
 
 #include <string.h>
@@ -133,13 +132,7 @@ static void find_returns(struct on_policy *p, struct batch *b, const struct wind
                          const struct on_policy_kept *kept,
                          const struct value_scale *scale)
 {
-    const struct target_rows rows = {.batch = w->copies,
-                                     .length = w->steps,
-                                     .reward = w->reward,
-                                     .terminated = w->terminated,
-                                     .truncated = w->cut,
-                                     .value = w->next_value,
-                                     .discount = p->kit.discount->value};
+    const struct target_rows rows = on_policy_target_rows(p, w);
 
     targets_find(&rows, p->lambda->value, p->kit.settings->n_step, kept->returns);
     for (int64_t i = 0; i < w->n; i++)

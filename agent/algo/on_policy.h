@@ -51,6 +51,7 @@
 #include "agent/algo/recurrent_critic.h"
 #include "agent/algo/sampled_policy.h"
 #include "agent/algo/scalars.h"
+#include "agent/algo/targets.h"
 #include "agent/algo/value_norm.h"
 
 /* Steps; and both, for ps and members. */
@@ -234,6 +235,9 @@ void on_policy_run_policy(struct on_policy *p, struct batch *b, struct output x,
  * `stride` apart; terminated (n), NULL: nowhere. */
 void on_policy_find_cuts(const struct window *w, const float *alive, int64_t stride,
                          const float *terminated);
+/* The window's rows as targets.h takes them. */
+struct target_rows on_policy_target_rows(const struct on_policy *p,
+                                         const struct window *w);
 /* Lists the places of the request's rows whose cut is set in p->ends; returns their number. */
 int64_t on_policy_list_cuts(struct on_policy *p, const struct batch *b, const float *cut);
 /* How many chunks of so many steps each copy's are cut into; the last may be shorter. */

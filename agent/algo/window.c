@@ -1,7 +1,6 @@
 /* The window of rows of on_policy.h: advantages and returns (A), and their normalisation (B). */
 #include "agent/algo/on_policy.h"
 #include "agent/algo/rows.h"
-#include "agent/algo/targets.h"
 #include "common/mem/xmalloc.h"
 
 #include <math.h>
@@ -174,18 +173,24 @@ static void find_values(struct on_policy *p, struct batch *b, const struct windo
         run_critic(p, b, p->target_value, p->now, NULL, w->target_value);
 }
 
+struct target_rows on_policy_target_rows(const struct on_policy *p,
+                                         const struct window *w)
+{
+    return (struct target_rows){.batch = w->copies,
+                                .length = w->steps,
+                                .reward = w->reward,
+                                .terminated = w->terminated,
+                                .truncated = w->cut,
+                                .value = w->next_value,
+                                .discount = p->kit.discount->value};
+}
+
 static void find_returns(struct on_policy *p, struct batch *b, const struct window *w,
                          const struct on_policy_kept *kept,
                          const struct value_scale *scale)
 {
     const int64_t n_step = p->kit.settings->n_step;
-    const struct target_rows rows = {.batch = w->copies,
-                                     .length = w->steps,
-                                     .reward = w->reward,
-                                     .terminated = w->terminated,
-                                     .truncated = w->cut,
-                                     .value = w->next_value,
-                                     .discount = p->kit.discount->value};
+    const struct target_rows rows = on_policy_target_rows(p, w);
 
     if (n_step == 0) {
         targets_advantages(&rows, w->scaled_value, p->lambda->value, kept->advantage,
