@@ -82,29 +82,42 @@ static const char *key_of(const char *path)
     return dot != NULL ? dot + 1 : path;
 }
 
-/* Whether the value, or one that follows it, waits in the plan. */
-static int is_waiting(const struct change_plan *plan, const struct config_setting *s)
+/* The key of a change that waits, within the section of its agent, whose name may have dots, or of
+ * `defaults`. */
+static const char *waiting_key(const struct run_config *config,
+                               const struct planned_change *c)
 {
-    const int is_default = config_path_within(s->path, "defaults") != NULL;
+    const char *path = c->set.path;
+
+    return c->agent < config->n_agents
+               ? text_after(path, "agents.") + strlen(config->agents[c->agent].name) + 1
+               : key_of(path);
+}
+
+/* Whether the value, or one that follows it, waits in the plan. */
+static int is_waiting(const struct live_config *live, const struct change_plan *plan,
+                      const struct config_setting *s)
+{
+    const char *of_defaults = config_path_within(s->path, "defaults");
     int is = 0;
 
     for (size_t i = change_plan_waiting(plan); i < plan->n && !is; i++) {
-        const char *path = plan->list[i].set.path;
+        const struct planned_change *c = &plan->list[i];
 
-        is = is_default ? strcmp(key_of(path), key_of(s->path)) == 0
-                        : strcmp(path, s->path) == 0;
+        is = of_defaults != NULL ? strcmp(waiting_key(live->config, c), of_defaults) == 0
+                                 : strcmp(c->set.path, s->path) == 0;
     }
     return is;
 }
 
 /* Of p->waits, those of its plan, as text: a value that is in force again does not wait. */
-static char *waits_text(const struct proposal *p)
+static char *waits_text(const struct live_config *live, const struct proposal *p)
 {
     struct config_settings new_waits = {0};
     char *text;
 
     for (size_t i = 0; i < p->waits.n; i++)
-        if (is_waiting(&p->plan, &p->waits.list[i]))
+        if (is_waiting(live, &p->plan, &p->waits.list[i]))
             config_settings_add(&new_waits, config_setting_copy(&p->waits.list[i]));
     text = config_settings_text(&new_waits);
     config_settings_done(&new_waits);
@@ -126,7 +139,7 @@ int proposal_make(struct proposal *p, const struct live_config *live,
     change_plan_copy(&p->plan, live->plan);
     if ((rc = change_plan_wait(&p->plan, live->config, is, err)) < 0)
         return rc;
-    p->new_waits = waits_text(p);
+    p->new_waits = waits_text(live, p);
     if ((rc = choose_step(live, at, p->new_waits, &p->at, err)) < 0)
         return rc;
     change_plan_add_all(&p->plan, p->at, &p->changes);
@@ -202,31 +215,39 @@ static int is_cancelled(struct cancellation *x, const char *path, const char *ke
     return is;
 }
 
+/* Whether an agent waits for the value that change i of the plan has. */
+static int is_awaited(const struct run_config *config, const struct change_plan *plan,
+                      size_t i)
+{
+    const char *key = waiting_key(config, &plan->list[i]);
+    int is = 0;
+
+    for (size_t k = change_plan_waiting(plan); k < plan->n && !is; k++)
+        is = plan->list[k].agent < config->n_agents &&
+             strcmp(waiting_key(config, &plan->list[k]), key) == 0;
+    return is;
+}
+
 /* A change of `defaults` is kept as long as an agent waits for its value. */
 static void cancel_waiting(struct cancellation *x, struct change_plan *plan)
 {
-    const size_t n_agents = x->live->config->n_agents, first = change_plan_waiting(plan);
+    const struct run_config *config = x->live->config;
+    const size_t first = change_plan_waiting(plan);
 
     for (size_t i = first; i < plan->n;) {
         const struct planned_change *c = &plan->list[i];
 
-        if (c->agent < n_agents && is_cancelled(x, c->set.path, key_of(c->set.path))) {
+        if (c->agent < config->n_agents &&
+            is_cancelled(x, c->set.path, waiting_key(config, c))) {
             x->fn(x->ctx, c);
             change_plan_remove(plan, i);
         } else {
             i++;
         }
     }
-    for (size_t i = plan->n; i-- > first;) {
-        int is_kept = plan->list[i].agent < n_agents;
-
-        for (size_t k = first; k < plan->n && !is_kept; k++)
-            is_kept = plan->list[k].agent < n_agents &&
-                      strcmp(key_of(plan->list[k].set.path),
-                             key_of(plan->list[i].set.path)) == 0;
-        if (!is_kept)
+    for (size_t i = plan->n; i-- > first;)
+        if (plan->list[i].agent == config->n_agents && !is_awaited(config, plan, i))
             change_plan_remove(plan, i);
-    }
 }
 
 /* Changes for a respawn that was requested already are not cancelled: the request waits

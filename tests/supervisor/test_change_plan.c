@@ -1,3 +1,4 @@
+#include "supervisor/begin/change_proposal.h"
 #include "supervisor/begin/change_read.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
@@ -298,6 +299,50 @@ START_TEST(a_journal_that_is_none)
 }
 END_TEST
 
+static void count_cancelled(void *ctx, const struct planned_change *c)
+{
+    ck_assert_uint_eq(c->at, CHANGE_AT_RESPAWN);
+    (*(int *)ctx)++;
+}
+
+/* Agents' names may have dots. */
+START_TEST(a_default_that_waits_is_cancelled_for_all_its_agents)
+{
+    static const char text[] = "env: {id: none}\n"
+                               "defaults: {observation: 1, action: 1}\n"
+                               "agents: {a.b: {}, c: {}}\n";
+    const char *const set[] = {"defaults.optimizer.beta1=0.5"},
+                      *const key[] = {"defaults.optimizer.beta1"};
+    struct change_plan none = {0};
+    struct proposal p = {0}, back = {0};
+    struct run_config c, is = {0};
+    struct live_config live;
+    uint8_t found = 0;
+    int n = 0;
+
+    ck_assert_msg(run_config_parse(&c, text, strlen(text), "f", NULL, &err) == 0, "%s",
+                  err.msg);
+    live = (struct live_config){
+        .config = &c, .wanted = &c, .plan = &none, .next = 8, .run = "x"};
+    ck_assert_msg(proposal_set(&p, &live, set, 1, PROPOSAL_SOON, &is, &err) == 0, "%s",
+                  err.msg);
+    ck_assert_str_eq(p.new_waits, set[0]);
+    ck_assert_uint_eq(p.plan.n, 3); /* the default's, and two agents' */
+    live.wanted = &p.wanted;
+    live.plan = &p.plan;
+    ck_assert_int_eq(
+        proposal_cancel(&back, &live, key, 1, &found, count_cancelled, &n, &err), 0);
+    ck_assert_int_eq(found, 1);
+    ck_assert_int_eq(n, 2);
+    ck_assert_uint_eq(back.plan.n, 0);
+    ck_assert(back.wanted.agents[0].optimizer.beta1 == c.agents[0].optimizer.beta1);
+    proposal_done(&p);
+    proposal_done(&back);
+    run_config_done(&is);
+    run_config_done(&c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("change_plan");
@@ -311,6 +356,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_schedule_becomes_a_change_for_each_of_its_steps);
     tcase_add_test(tc, the_journal_tells_of_schedules);
     tcase_add_test(tc, a_journal_that_is_none);
+    tcase_add_test(tc, a_default_that_waits_is_cancelled_for_all_its_agents);
     suite_add_tcase(s, tc);
     return s;
 }
