@@ -67,7 +67,7 @@ int change_plan_wait(struct change_plan *p, const struct run_config *from,
 /* Removes what waits for the agent's respawn, and appends it to *ret. */
 void change_plan_take_waiting(struct change_plan *p, size_t agent,
                               struct config_settings *ret);
-/* The first of the changes that wait; they are the rest of the list. */
+/* The index of the first change that waits; all after it wait, too. n: none does. */
 size_t change_plan_waiting(const struct change_plan *p);
 /* The first change of each request that still has changes in the plan, in the order of
  * acceptance; free() the list. */

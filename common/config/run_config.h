@@ -361,8 +361,9 @@ struct config_options {
     void *dropped_ctx;
     /* 1, for the file of a new run: the files that it extends are read, and values for
      * later steps accepted. 0, as for a run directory, which another user may have
-     * written: `extends`, {at: ...} and schedules of numbers that their readers
-     * take for constants are refused, and a size without its unit, which older builds wrote, is one of bytes. */
+     * written: `extends`, {at: ...} and schedules of numbers that their readers take for
+     * constants are refused, and a size without its unit, which older builds wrote, is one
+     * of bytes. */
     int extends;
 };
 

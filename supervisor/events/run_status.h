@@ -6,10 +6,11 @@
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
  *          steps_per_second, seconds_left?, elapsed_seconds, total_seconds, total_restarts?,
  *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, learners?,
- *          agents and environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?, last_exit?, host?, total_restarts, hangs,
- *          slow_answers, skipped_episodes, lost_seconds}], nodes: [{name, host?, state,
- *          agents?, restarts, pid, why?}], pending: [{key, value, at_step?, agent?}]. Keys
- *          with a question mark are nil if they are unknown.
+ *          agents and environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
+ *          last_exit?, host?, total_restarts, hangs, slow_answers, skipped_episodes,
+ *          lost_seconds}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
+ *          pending: [{key, value, at_step?, agent?}]. Keys with a question mark are nil if
+ *          they are unknown.
  * New field a member of the struct and a row of the table in run_status.c.
  * Lifetime  plain data; the function that returns one defines how long its pointers live.
  */
