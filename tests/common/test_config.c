@@ -1208,8 +1208,8 @@ static void assert_steps(const struct run_config *c, const char *key, size_t fir
     free(text);
 }
 
-/* A number that its readers take for a constant changes in a hundred steps, or in fewer if there are
- * fewer whole numbers or environment steps. */
+/* A number that its readers take for a constant changes in a hundred steps, or in fewer if
+ * there are fewer whole numbers or environment steps. */
 START_TEST(constants_move_in_steps)
 {
     static const char text[] =
@@ -1314,8 +1314,8 @@ START_TEST(keys_are_dropped_with_their_steps)
 }
 END_TEST
 
-/* A live run takes schedules; a team's is given to each of its agents. One that agents follow counts as a
- * value. */
+/* A live run takes schedules; a team's is given to each of its agents. One that agents
+ * follow by themselves counts as a value. */
 START_TEST(schedules_are_given_to_live_runs)
 {
     static const char *const set[] = {
