@@ -48,16 +48,6 @@ static int arrange_descriptors(int keep, int keep_input, struct err *err)
     return 0;
 }
 
-static void reset_signals(void)
-{
-    sigset_t none;
-
-    for (int s = 1; s < NSIG; s++)
-        (void)signal(s, SIG_DFL); /* fails harmlessly for SIGKILL and the like */
-    (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 static int is_kept_variable(const char *v)
 {
     return strncmp(v, "PATH=", 5) == 0 || strncmp(v, "HOME=", 5) == 0 ||
@@ -119,7 +109,11 @@ int launch_prepare(const struct launch *l, struct err *err)
     (void)setsid(); /* fails if this process already leads a session, which is fine */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     limit_files();
-    reset_signals();
+    sigset_t none;
+    for (int s = 1; s < NSIG; s++)
+        (void)signal(s, SIG_DFL); /* fails harmlessly for SIGKILL and the like */
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
     clean_environment(l->keep_input);
     return 0;
 }

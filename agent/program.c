@@ -2,6 +2,7 @@
 
 #include "agent/loop/service.h"
 #include "common/confine/confine.h"
+#include "common/io/own_file.h"
 #include "common/io/python_folder.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
@@ -90,15 +91,6 @@ static int set_given(const msgpack_object *map, struct err *err)
     return rc;
 }
 
-/* Puts the package in front of PYTHONPATH. kept: NULL, or the run's copy of the program. */
-static void set_python_path(const char *kept)
-{
-    char *copy = kept != NULL ? xasprintf("%s/package", kept) : NULL;
-
-    python_folder_add(copy != NULL && access(copy, F_OK) == 0 ? copy : NULL);
-    free(copy);
-}
-
 static int set_usual(const msgpack_object *map, uint64_t *ret_threads, struct err *err)
 {
     static const char *const usual[][2] = {{"PYTHONHASHSEED", "0"},
@@ -126,12 +118,6 @@ struct may {
     struct confine_path path[MAX_PATHS + 1]; /* to change; they end with a NULL */
     size_t n;
 };
-
-static void may_done(struct may *m)
-{
-    for (size_t i = 0; i < m->n; i++)
-        free(m->path[i].path);
-}
 
 static int take_paths(const msgpack_object *map, const char *key, int are_devices,
                       const char *directory, struct may *ret, struct err *err)
@@ -218,13 +204,6 @@ struct place {
     char *start;     /* where it starts, in one of the two */
     size_t root;     /* bytes of `directory` that `kept`/files stands for */
 };
-
-static void place_done(struct place *p)
-{
-    free(p->directory);
-    free(p->kept);
-    free(p->start);
-}
 
 /* On another machine, whose node has got the files: they are in its folder. */
 static void take_from_node(struct place *p, const char *within)
@@ -355,6 +334,7 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
                         place.start, strerror(errno));
     for (size_t i = 0; rc == 0 && words[i] != NULL; i++)
         place_word(&place, &words[i], i == 0);
+    own_python_environment();
     if (rc == 0)
         rc = set_usual(map, &threads, err);
     if (rc == 0)
@@ -364,7 +344,10 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
     if (rc == 0)
         rc = set_given(map, err);
     set_fence(&may);
-    set_python_path(place.kept);
+    /* the run's copy of the package, if there is one, in front of PYTHONPATH */
+    char *copy = place.kept != NULL ? xasprintf("%s/package", place.kept) : NULL;
+    python_folder_add(copy != NULL && access(copy, F_OK) == 0 ? copy : NULL);
+    free(copy);
     if (rc == 0)
         rc = pass_on(request, frame, len, err);
     if (rc == 0) {
@@ -378,7 +361,10 @@ int program_execute(const struct msg *request, const void *frame, size_t len,
     }
     for (size_t i = 0; words[i] != NULL; i++)
         free(words[i]);
-    may_done(&may);
-    place_done(&place);
+    for (size_t i = 0; i < may.n; i++)
+        free(may.path[i].path);
+    free(place.directory);
+    free(place.kept);
+    free(place.start);
     return rc;
 }

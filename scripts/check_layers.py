@@ -16,7 +16,7 @@ import sys
 ORDER = {
     "common": "text err mem log io confine numerics rng wire tensor ckpt config msg store".split(),
     "agent": "graph|kernels ops vars plan flow session saver nn algo loop plugin".split(),
-    "supervisor": "describe chan trace net proc ask env store node metrics render rollout events save rundir begin run control study facts page cli|web".split(),
+    "supervisor": "describe chan trace net proc ask env export store node metrics render rollout events save rundir begin run diff control study facts page cli|web serve".split(),
 }
 PLACE = {top: {name: i for i, names in enumerate(order) for name in names.split("|")}
          for top, order in ORDER.items()}

@@ -15,35 +15,6 @@ static int is_bounded(const struct space *s)
     return s->box && isfinite(s->low) && isfinite(s->high) && s->low < s->high;
 }
 
-static int check_policy(const struct actor *p, const struct space *space,
-                        const struct algo_args *args, struct err *err)
-{
-    switch (p->kind) {
-    case ACTOR_DETERMINISTIC:
-        if (!is_bounded(space))
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                              "deterministic needs a bounded continuous action "
-                              "space");
-        return 0;
-    case ACTOR_GUMBEL:
-        if (!choices_only(space))
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
-                              "gumbel needs a discrete action space, or a "
-                              "particle world's");
-        if (!space->box && args->settings->execute == EXECUTE_SOFT)
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
-                              "soft needs continuous actions");
-        return 0;
-    default:
-        if (p->n_choices == 0 && !is_bounded(space))
-            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
-                              "%s needs discrete actions, of at most %d choices, or "
-                              "continuous ones with bounds",
-                              args->config->algorithm, CHOICES_MAX);
-        return 0;
-    }
-}
-
 int actor_init(struct actor *p, const struct algo_args *args, int is_soft,
                struct err *err)
 {
@@ -62,7 +33,30 @@ int actor_init(struct actor *p, const struct algo_args *args, int is_soft,
         p->n_choices = choices_count(self, CHOICES_MAX);
     if (is_soft)
         p->n_log_probs = self->box ? 1 : p->n_choices;
-    return check_policy(p, self, args, err);
+    switch (p->kind) {
+    case ACTOR_DETERMINISTIC:
+        if (!is_bounded(self))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                              "deterministic needs a bounded continuous action "
+                              "space");
+        return 0;
+    case ACTOR_GUMBEL:
+        if (!choices_only(self))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.policy"),
+                              "gumbel needs a discrete action space, or a "
+                              "particle world's");
+        if (!self->box && args->settings->execute == EXECUTE_SOFT)
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "settings.execute"),
+                              "soft needs continuous actions");
+        return 0;
+    default:
+        if (p->n_choices == 0 && !is_bounded(self))
+            return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
+                              "%s needs discrete actions, of at most %d choices, or "
+                              "continuous ones with bounds",
+                              args->config->algorithm, CHOICES_MAX);
+        return 0;
+    }
 }
 
 void actor_make_matrices(struct actor *p, struct joint *j)
@@ -110,22 +104,6 @@ void actor_make_lives(struct actor *p)
         k, live_schedule(g, "settings.exploration_noise", &set->exploration_noise));
 }
 
-/* One softmax for each head. */
-static struct output softmax_heads(struct graph *g, struct output x,
-                                   const struct space *space)
-{
-    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
-    int64_t begin = 0;
-
-    if (space->n_heads == 1)
-        return softmax(g, x, NULL);
-    for (int i = 0; i < space->n_heads; i++) {
-        head[i] = softmax(g, slice_columns(g, x, begin, space->heads[i], NULL), NULL);
-        begin += space->heads[i];
-    }
-    return concat(g, head, (size_t)space->n_heads, 1, NULL);
-}
-
 /* softmax((logits + Gumbel) / temperature), Gumbel = -log(-log(u)). u starts at the smallest
  * normal number rather than 0, so that the noise is finite. */
 static void sample_gumbel(struct actor *p, struct policy *ret)
@@ -142,16 +120,7 @@ static void sample_gumbel(struct actor *p, struct policy *ret)
     x = logarithm(g, negative(g, logarithm(g, u)));
     ret->scores = x = sub(g, logits, x);
     x = binary(g, "RealDiv", x, p->temperature->constant, "truediv");
-    ret->action = softmax_heads(g, x, p->joint->kit->self);
-}
-
-static void make_categorical(struct actor *p, struct policy *ret)
-{
-    struct graph *g = p->joint->kit->graph;
-
-    ret->scores = p->masked ? forbid_choices(g, ret->raw, p->allowed) : ret->raw;
-    ret->p = softmax(g, ret->scores, NULL);
-    ret->log_prob = unary(g, "LogSoftmax", ret->scores, NULL);
+    ret->action = of_each_head(g, "Softmax", x, p->joint->kit->self);
 }
 
 /* raw (B, 2 U): means, then logarithms of deviations. */
@@ -187,14 +156,17 @@ struct policy actor_policy(struct actor *p, const char *scope)
                                &p->form);
     ret.raw = mlp(k->graph, ret.raw, net, outputs);
     variable_scope_leave(k->graph);
-    if (p->kind == ACTOR_DETERMINISTIC)
+    if (p->kind == ACTOR_DETERMINISTIC) {
         ret.action = squash(k->graph, ret.raw, k->self->low, k->self->high);
-    else if (p->kind == ACTOR_CATEGORICAL)
-        make_categorical(p, &ret);
-    else if (p->kind == ACTOR_SQUASHED)
+    } else if (p->kind == ACTOR_CATEGORICAL) {
+        ret.scores = p->masked ? forbid_choices(k->graph, ret.raw, p->allowed) : ret.raw;
+        ret.p = softmax(k->graph, ret.scores, NULL);
+        ret.log_prob = unary(k->graph, "LogSoftmax", ret.scores, NULL);
+    } else if (p->kind == ACTOR_SQUASHED) {
         make_squashed(p, &ret);
-    else if (kit_learns(k))
+    } else if (kit_learns(k)) {
         sample_gumbel(p, &ret);
+    }
     return ret;
 }
 
@@ -212,6 +184,7 @@ void actor_make_policy(struct actor *p)
                 : p->kind == ACTOR_SQUASHED    ? p->policy.scores
                                                : p->policy.raw,
                 gives[p->kind]);
+    name_policy_inputs(p->joint->kit->graph, 0, &p->joint->seen.id);
 }
 
 struct output actor_penalty(struct actor *p)

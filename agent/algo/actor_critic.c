@@ -172,11 +172,14 @@ static int init(struct actor_critic *p, const struct algo_args *args,
 
 /* ---- the graph ---- */
 
-/* Placeholders and live settings. */
-static void actor_critic_begin(struct actor_critic *p)
+int actor_critic_build(struct actor_critic *p, const struct algo_args *args,
+                       const struct actor_critic_kind *kind, struct err *err)
 {
-    struct kit *k = &p->kit;
+    const int rc = init(p, args, kind, err);
 
+    if (rc < 0)
+        return rc;
+    struct kit *k = &p->kit;
     joint_make_observations(&p->joint);
     variable_scope_enter(k->graph, k->self->name, NULL, REUSE_INHERIT);
     joint_make_actions(&p->joint, p->actor.n_choices);
@@ -191,16 +194,6 @@ static void actor_critic_begin(struct actor_critic *p)
     if (kit_learns(k) && p->kind->make_lives != NULL)
         p->kind->make_lives((struct algo *)(void *)p);
     kit_scale_rewards(k);
-}
-
-int actor_critic_build(struct actor_critic *p, const struct algo_args *args,
-                       const struct actor_critic_kind *kind, struct err *err)
-{
-    const int rc = init(p, args, kind, err);
-
-    if (rc < 0)
-        return rc;
-    actor_critic_begin(p);
     kind->make((struct algo *)(void *)p);
     kit_share_steps(&p->kit);
     variable_scope_leave(p->kit.graph);

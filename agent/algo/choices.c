@@ -28,25 +28,17 @@ int32_t choice_best_of(const float *x, const uint8_t *allowed, int32_t n)
     return best;
 }
 
-/* The case without masks, which needs no mask look-ups. */
-static void harden_open(const struct space *space, float *x, size_t rows)
-{
-    const int64_t others = space->width - choices_width(space);
-
-    for (size_t e = 0; e < rows; e++, x += others)
-        for (int h = 0; h < space->n_heads; h++) {
-            one_hot(x, space->heads[h], choice_best(x, space->heads[h]));
-            x += space->heads[h];
-        }
-}
-
 void choices_harden(const struct space *space, float *x, const uint8_t *allowed,
                     size_t rows)
 {
     const int64_t others = space->width - choices_width(space);
 
     if (allowed == NULL) {
-        harden_open(space, x, rows);
+        for (size_t e = 0; e < rows; e++, x += others)
+            for (int h = 0; h < space->n_heads; h++) {
+                one_hot(x, space->heads[h], choice_best(x, space->heads[h]));
+                x += space->heads[h];
+            }
         return;
     }
     for (size_t e = 0; e < rows; e++, x += others, allowed += others) {

@@ -26,16 +26,6 @@ static const struct kit_plan plan; /* it has no stages */
 
 /* ---- the graph ---- */
 
-static void make_placeholders(struct algo *a)
-{
-    struct kit *k = &a->kit;
-
-    a->inputs = kit_placeholder(k, k->self->obs, "inputs");
-    a->action = kit_placeholder(k, k->self->width, "action");
-    a->q_predicted = kit_placeholder(k, 1, "q_predicted");
-    a->is_weight = kit_placeholder(k, 1, "is_weight");
-}
-
 static struct output network(struct algo *a, const char *scope)
 {
     struct graph *g = a->kit.graph;
@@ -45,16 +35,6 @@ static struct output network(struct algo *a, const char *scope)
     q = critic_network(g, a->inputs, a->action, &a->kit.config->critic, &joined);
     variable_scope_leave(g);
     return q;
-}
-
-static void make_action_gradients(struct algo *a)
-{
-    struct graph *g = a->kit.graph;
-    struct output mean = mean_of(g, a->q, "q_mean"), grad;
-
-    if (graph_gradients(g, &mean, 1, &a->action, 1, NULL, NULL, 0, &grad,
-                        &a->kit.failure) == 0)
-        (void)named(g, grad, "action_gradients");
 }
 
 static void make_training(struct algo *a)
@@ -74,27 +54,28 @@ static void make_training(struct algo *a)
     (void)group(g, &k->step[step].train, 1, "train");
 }
 
-static void make_target(struct algo *a)
-{
-    static const struct following target = {"target_network", "performance_network"};
-
-    (void)named(a->kit.graph, network(a, "target_network"), "target_q");
-    kit_add_polyak(&a->kit);
-    kit_follow(&a->kit, &target, 1, kit_keep(&a->kit), "update_target", "init_target");
-}
-
 static int build_graph(struct algo *a, struct err *err)
 {
-    struct graph *g = a->kit.graph;
+    static const struct following target = {"target_network", "performance_network"};
+    struct kit *k = &a->kit;
+    struct graph *g = k->graph;
 
-    variable_scope_enter(g, a->kit.scope, NULL, REUSE_INHERIT);
-    make_placeholders(a);
+    variable_scope_enter(g, k->scope, NULL, REUSE_INHERIT);
+    a->inputs = kit_placeholder(k, k->self->obs, "inputs");
+    a->action = kit_placeholder(k, k->self->width, "action");
+    a->q_predicted = kit_placeholder(k, 1, "q_predicted");
+    a->is_weight = kit_placeholder(k, 1, "is_weight");
     a->q = named(g, network(a, "performance_network"), "q");
     make_training(a);
-    make_action_gradients(a);
-    make_target(a);
+    struct output mean = mean_of(g, a->q, "q_mean"), grad;
+    if (graph_gradients(g, &mean, 1, &a->action, 1, NULL, NULL, 0, &grad, &k->failure) ==
+        0)
+        (void)named(g, grad, "action_gradients");
+    (void)named(g, network(a, "target_network"), "target_q");
+    kit_add_polyak(k);
+    kit_follow(k, &target, 1, kit_keep(k), "update_target", "init_target");
     variable_scope_leave(g);
-    return kit_finish(&a->kit, err);
+    return kit_finish(k, err);
 }
 
 /* ---- the algorithm ---- */
@@ -139,7 +120,7 @@ static const struct algo_about about = {
              .use = "for a program that computes the targets itself, through `brood run` "
                     "and its socket",
              .stages = "",
-             .source = "agent/algo/critic.c",
+             .source = "brood's own",
              .defaults = defaults,
              .own_critic = 1,
              .without_env = 1},

@@ -50,21 +50,6 @@ static void join_members(struct episodes *e, const struct batch *b, const float 
             e->weight[k * l.of_sequence + t * l.of_step] *= b->weights[k];
 }
 
-/* Members were there, their task was not over, and in the next row none is there any more. */
-static void find_truncations(struct episodes *e, const struct batch *b)
-{
-    const struct row_layout l = layout_of(b);
-
-    for (int64_t k = 0; k < l.batch; k++)
-        for (int64_t t = 0; t < l.length; t++) {
-            const int64_t i = k * l.of_sequence + t * l.of_step, next = i + l.of_step;
-
-            e->truncated[i] = t + 1 < l.length && e->mask[next] != 0 &&
-                              e->weight[i] != 0 && e->weight[next] == 0 &&
-                              e->terminated[i] == 0;
-        }
-}
-
 static float share_of(const struct episodes *e, const struct batch *b)
 {
     double sum = 0;
@@ -92,7 +77,17 @@ void episodes_take(struct episodes *e, struct batch *b, struct reward_scale *sca
     e->target = room + 5 * b->n;
     e->divided = room + 6 * b->n;
     join_members(e, b, rewards, ends, alives);
-    find_truncations(e, b);
+    /* members were there, their task was not over, and in the next row none is there
+     * any more */
+    const struct row_layout l = layout_of(b);
+    for (int64_t k = 0; k < l.batch; k++)
+        for (int64_t t = 0; t < l.length; t++) {
+            const int64_t i = k * l.of_sequence + t * l.of_step, next = i + l.of_step;
+
+            e->truncated[i] = t + 1 < l.length && e->mask[next] != 0 &&
+                              e->weight[i] != 0 && e->weight[next] == 0 &&
+                              e->terminated[i] == 0;
+        }
     batch_scale(b, scale, e->reward);
     e->share = share_of(e, b);
     for (int64_t i = 0; i < b->n; i++)

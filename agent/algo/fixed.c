@@ -160,7 +160,7 @@ static const struct algo_about heuristic_about = {
     .info = {.summary = "acts by rules written for its environment; does not learn",
              .use = "a mark to beat, and a partner that is good from the beginning",
              .stages = "propose(all)",
-             .source = "agent/algo/heuristic.c",
+             .source = "brood's own",
              .fixed = 1,
              .envs = heuristic_envs},
     .settings = no_settings};
@@ -168,7 +168,7 @@ static const struct algo_about noop_about = {
     .info = {.summary = "does nothing: first choices, and zeros",
              .use = "agents that are not to act",
              .stages = "propose(all)",
-             .source = "agent/algo/fixed.c",
+             .source = "brood's own",
              .fixed = 1,
              .hybrid = 1},
     .settings = no_settings};
@@ -176,7 +176,7 @@ static const struct algo_about random_about = {
     .info = {.summary = "acts at random, evenly over what is possible",
              .use = "the bottom of a comparison, and tests of environments",
              .stages = "propose(all)",
-             .source = "agent/algo/fixed.c",
+             .source = "brood's own",
              .fixed = 1,
              .hybrid = 1},
     .settings = no_settings};

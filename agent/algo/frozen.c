@@ -70,6 +70,12 @@ static int find_by_collection(struct frozen *f, struct graph *g, struct err *err
         named(g, POLICY_NEXT_CARRY, &f->next_carry) && output_shape(f->carry).rank == 2 &&
         output_shape(f->carry).dim[1] > 0)
         f->carry_width = output_shape(f->carry).dim[1];
+    if (collection_get(g, POLICY_ID, NULL, NULL) > 0 ||
+        collection_get(g, POLICY_LAST_ACTION, NULL, NULL) > 0)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.from"),
+            "its policy is also told which of its team it serves, or its last "
+            "action (settings.agent_id, last_action), and cannot be used here");
     if (named(g, POLICY_OBSERVATION, &f->observation) &&
         (has_scores || has_both || named(g, POLICY_ACTION, &f->action)))
         return 0;
@@ -282,19 +288,6 @@ static void frozen_choose(struct frozen *f, const struct space *self,
     }
 }
 
-/* What each copy carries, 0 at its first step. */
-static void take_carry(struct frozen *f, const struct act_args *args)
-{
-    const size_t width = (size_t)f->carry_width, bytes = width * sizeof(*f->carried);
-
-    for (size_t e = 0; e < args->n_copies; e++) {
-        if (args->carry == NULL || (args->first != NULL && args->first[e]))
-            memset(f->carried + e * width, 0, bytes);
-        else
-            memcpy(f->carried + e * width, args->carry + e * width, bytes);
-    }
-}
-
 static int frozen_decide(void *policy, const struct space *self, struct session *s,
                          const struct act_args *args, struct act_result *ret,
                          struct err *err)
@@ -319,7 +312,15 @@ static int frozen_decide(void *policy, const struct space *self, struct session 
     out[0] = tensor_view(DT_FLOAT, SHAPE(rows, f->width),
                          f->gives == GIVES_NUMBERS ? ret->actions : f->scores);
     if (f->carry_width > 0) {
-        take_carry(f, args);
+        const size_t numbers = (size_t)f->carry_width;
+        const size_t bytes = numbers * sizeof(*f->carried);
+
+        for (size_t e = 0; e < args->n_copies; e++) {
+            if (args->carry == NULL || (args->first != NULL && args->first[e]))
+                memset(f->carried + e * numbers, 0, bytes);
+            else
+                memcpy(f->carried + e * numbers, args->carry + e * numbers, bytes);
+        }
         feeds[1] =
             (struct feed){f->carry, tensor_const_view(DT_FLOAT, carry, f->carried)};
         out[1] = tensor_view(DT_FLOAT, carry, ret->carry);

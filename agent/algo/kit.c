@@ -55,35 +55,6 @@ static void list_declared(struct kit *k)
     }
 }
 
-static void list_alone(struct kit *k)
-{
-    const struct kit_plan *plan = k->plan;
-
-    for (size_t i = 0; i < plan->n_updates; i++) {
-        const struct update *u = &plan->updates[i];
-
-        if (i == 0 || strcmp(u->stage, plan->updates[i - 1].stage) != 0)
-            (void)add_stage(k, (struct stage){.name = u->stage, .writes = 1});
-        k->played_in[i] = k->n_played - 1;
-        add_reads(&k->stages[k->n_played - 1], u->reads);
-    }
-}
-
-static void list_shared(struct kit *k)
-{
-    const struct kit_plan *plan = k->plan;
-    const size_t first = k->n_played;
-
-    for (size_t i = 0; i < SHARE_N_STAGES; i++)
-        (void)add_stage(k, share_stages[i]);
-    for (size_t i = 0; i < plan->n_updates; i++)
-        add_reads(&k->stages[first], plan->updates[i].reads);
-    if (plan->n_updates > 1) {
-        k->stages[k->n_played - 1].repeat_from = (int)first;
-        k->stages[k->n_played - 1].repeat = (int)plan->n_updates;
-    }
-}
-
 void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan *plan,
               int64_t repeats)
 {
@@ -100,10 +71,27 @@ void kit_init(struct kit *k, const struct algo_args *args, const struct kit_plan
                       .repeats = repeats,
                       .matrices = {.agents = args->agents, .self = args->self}};
     list_declared(k);
-    if (k->share == NULL)
-        list_alone(k);
-    else if (plan->n_updates > 0)
-        list_shared(k);
+    if (k->share == NULL) {
+        for (size_t i = 0; i < plan->n_updates; i++) {
+            const struct update *u = &plan->updates[i];
+
+            if (i == 0 || strcmp(u->stage, plan->updates[i - 1].stage) != 0)
+                (void)add_stage(k, (struct stage){.name = u->stage, .writes = 1});
+            k->played_in[i] = k->n_played - 1;
+            add_reads(&k->stages[k->n_played - 1], u->reads);
+        }
+    } else if (plan->n_updates > 0) {
+        const size_t first = k->n_played;
+
+        for (size_t i = 0; i < SHARE_N_STAGES; i++)
+            (void)add_stage(k, share_stages[i]);
+        for (size_t i = 0; i < plan->n_updates; i++)
+            add_reads(&k->stages[first], plan->updates[i].reads);
+        if (plan->n_updates > 1) {
+            k->stages[k->n_played - 1].repeat_from = (int)first;
+            k->stages[k->n_played - 1].repeat = (int)plan->n_updates;
+        }
+    }
     if (args->central)
         return;
     k->reward = matrix_new(&k->matrices, 0);
@@ -622,17 +610,6 @@ static int try_changes(struct batch *b, struct step *s, const struct run_args *r
     return rc < 0 ? rc : 0;
 }
 
-/* What only who makes the steps feeds and reports. */
-static void feed_steps(struct batch *b, const struct step *s, size_t n)
-{
-    batch_feed_live(b, b->kit->clip_norm);
-    for (size_t i = 0; i < n; i++) {
-        batch_feed_live(b, s[i].rate);
-        if (s[i].norm_name != NULL)
-            batch_scalar(b, s[i].norm_name, s[i].norm);
-    }
-}
-
 static int is_tried(const struct kit *k, size_t first)
 {
     return k->share == NULL && k->step[first].train == NULL;
@@ -649,8 +626,15 @@ void batch_step_quietly(struct batch *b, size_t first, size_t n)
 
     if (b->rc < 0)
         return;
-    if (!tries && kit_makes_steps(k))
-        feed_steps(b, s, n);
+    if (!tries && kit_makes_steps(k)) {
+        /* what only who makes the steps feeds and reports */
+        batch_feed_live(b, b->kit->clip_norm);
+        for (size_t i = 0; i < n; i++) {
+            batch_feed_live(b, s[i].rate);
+            if (s[i].norm_name != NULL)
+                batch_scalar(b, s[i].norm_name, s[i].norm);
+        }
+    }
     for (size_t i = 0; i < n; i++)
         train[i] = s[i].train;
     run = collected(b);
@@ -858,20 +842,6 @@ static size_t steps_of(const struct kit *k, const struct update *u)
     return u->n > 0 ? u->n : k->n_steps - u->first;
 }
 
-/* A member takes over the values that the ps has found. */
-static void assign(struct algo *a, struct batch *b, const struct update *u)
-{
-    int rc = 0;
-
-    batch_assign(b, u->first, steps_of(b->kit, u));
-    if (b->rc == 0 && u->scales_rewards) /* `gradients` could not store what it counted */
-        rc = reward_scale_read(b->kit->scale, b->session, b->args, NULL, b->err);
-    if (rc < 0)
-        batch_fail(b, rc);
-    if (b->rc == 0 && u->after != NULL)
-        u->after(a, b);
-}
-
 /* A stage of the updates: the one that it makes; or what a ps or a member does after it. */
 static void run_update(struct algo *a, struct batch *b, const struct update *u)
 {
@@ -880,23 +850,25 @@ static void run_update(struct algo *a, struct batch *b, const struct update *u)
     if (u->is_due != NULL && !u->is_due(a, b->args->update))
         return;
     k->divisor = 1;
-    if (k->share == NULL || !b->args->stage->writes)
+    if (k->share == NULL || !b->args->stage->writes) {
         u->run(a, b);
-    else if (share_is_ps(k->share))
+    } else if (share_is_ps(k->share)) {
         batch_step(b, u->first, steps_of(k, u));
-    else
-        assign(a, b, u);
+    } else {
+        /* A member takes over the values that the ps has found. */
+        int rc = 0;
+
+        batch_assign(b, u->first, steps_of(b->kit, u));
+        /* `gradients` could not store what it counted */
+        if (b->rc == 0 && u->scales_rewards)
+            rc = reward_scale_read(b->kit->scale, b->session, b->args, NULL, b->err);
+        if (rc < 0)
+            batch_fail(b, rc);
+        if (b->rc == 0 && u->after != NULL)
+            u->after(a, b);
+    }
     if (k->share == NULL && u->after != NULL)
         u->after(a, b);
-}
-
-static void run_updates(struct algo *a, struct batch *b, size_t stage)
-{
-    const struct kit_plan *plan = b->kit->plan;
-
-    for (size_t i = 0; i < plan->n_updates; i++)
-        if (b->kit->share != NULL ? i == b->args->repeat : b->kit->played_in[i] == stage)
-            run_update(a, b, &plan->updates[i]);
 }
 
 static int check_rows(const struct batch *b)
@@ -952,7 +924,8 @@ int kit_stage(struct algo *a, struct session *s, const struct stage_args *args,
         return rc;
     if (row != NULL)
         row->run(a, &b);
-    else
-        run_updates(a, &b, i);
+    for (size_t u = 0; row == NULL && u < k->plan->n_updates; u++)
+        if (k->share != NULL ? u == args->repeat : k->played_in[u] == i)
+            run_update(a, &b, &k->plan->updates[u]);
     return b.rc;
 }

@@ -211,30 +211,23 @@ void matrix_share_memory(struct matrix *m, struct matrix *with)
     m->memory->n_users++;
 }
 
-static void matrix_free(struct matrix *m)
-{
-    if (--m->memory->n_users == 0) {
-        free(m->memory->data);
-        free(m->memory);
-    }
-    free(m->blocks);
-    free(m->columns);
-    free(m->bytes);
-    free(m);
-}
-
 void matrices_done(struct matrices *all)
 {
-    for (size_t i = 0; i < all->n; i++)
-        matrix_free(all->list[i]);
+    for (size_t i = 0; i < all->n; i++) {
+        struct matrix *m = all->list[i];
+
+        if (--m->memory->n_users == 0) {
+            free(m->memory->data);
+            free(m->memory);
+        }
+        free(m->blocks);
+        free(m->columns);
+        free(m->bytes);
+        free(m);
+    }
     free(all->list);
     free(all->rows);
     *all = (struct matrices){0};
-}
-
-static const char *agent_name(const struct matrices *all, size_t agent)
-{
-    return agent == MATRIX_ALL ? NULL : all->agents[agent].name;
 }
 
 void matrices_reads(struct matrices *all, struct reads *r)
@@ -242,10 +235,13 @@ void matrices_reads(struct matrices *all, struct reads *r)
     for (size_t i = 0; i < all->n; i++) {
         struct matrix *m = all->list[i];
 
-        for (size_t k = 0; k < m->n; k++)
-            if (m->blocks[k].source <= FROM_LOG_AFTER)
-                reads_add(r, agent_name(all, m->blocks[k].agent), m->blocks[k].name,
-                          m->blocks[k].width, &m->columns[k]);
+        for (size_t k = 0; k < m->n; k++) {
+            const struct block *b = &m->blocks[k];
+
+            if (b->source <= FROM_LOG_AFTER)
+                reads_add(r, b->agent == MATRIX_ALL ? NULL : all->agents[b->agent].name,
+                          b->name, b->width, &m->columns[k]);
+        }
         if (m->is_mask)
             reads_add_mask(r, &all->agents[all->self],
                            m->when == NOW ? "allowed" : "next_allowed", &m->mask_column);
@@ -461,15 +457,6 @@ static void turn(struct matrix *m, const struct gathering *g, float *x)
     }
 }
 
-static void copy_matrix(struct matrix *m, const struct block *b, size_t n, float *x)
-{
-    const size_t bytes = (size_t)b->width * sizeof(float);
-
-    CHECK(b->of->memory->holder == b->of);
-    copy_rows(x + b->first, (size_t)m->width * sizeof(float), b->of->memory->data, bytes,
-              n, bytes);
-}
-
 static int gather(struct matrix *m, const struct gathering *g, float *x, struct err *err)
 {
     int rc = 0;
@@ -481,16 +468,21 @@ static int gather(struct matrix *m, const struct gathering *g, float *x, struct 
             k += gather_log(m, k, g, x);
             continue;
         }
-        if (b->source == FROM_LOG_BEFORE)
+        if (b->source == FROM_LOG_BEFORE) {
             gather_before(m, k, g, x);
-        else if (b->source == FROM_LOG_AFTER)
+        } else if (b->source == FROM_LOG_AFTER) {
             gather_after(m, k, g, x);
-        else if (b->source == FROM_ID)
+        } else if (b->source == FROM_ID) {
             agent_id_put(&b->id, x + b->first, (int64_t)g->n, m->width);
-        else if (b->source == FROM_MATRIX)
-            copy_matrix(m, b, g->n, x);
-        else
+        } else if (b->source == FROM_MATRIX) {
+            const size_t bytes = (size_t)b->width * sizeof(float);
+
+            CHECK(b->of->memory->holder == b->of);
+            copy_rows(x + b->first, (size_t)m->width * sizeof(float), b->of->memory->data,
+                      bytes, g->n, bytes);
+        } else {
             rc = copy_output(m, b, g, x, err);
+        }
         k++;
     }
     if (rc == 0 && g->symmetry != NULL)

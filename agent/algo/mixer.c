@@ -115,17 +115,18 @@ void mixer_build(struct mixer *m, struct live *rate)
 
 /* ---- learning ---- */
 
-static const float *find_next(struct mixer *m, struct batch *b)
+const float *mixer_learn(struct mixer *m, struct batch *b, float lambda, float *priority,
+                         double measured[EPISODES_MEASURED], double *ret_norm)
 {
+    const float *next, *value;
+
+    episodes_take(&m->episodes, b, m->scale);
     batch_feed(b, m->q, m->nexts);
     batch_feed(b, m->state, m->next_states);
     batch_fetch(b, m->target_mixed, m->next);
     batch_run(b);
-    return batch_take(b, m->next);
-}
-
-static void make_step(struct mixer *m, struct batch *b, double *ret_norm)
-{
+    next = batch_take(b, m->next);
+    episodes_find_targets(&m->episodes, b, next, lambda);
     batch_feed(b, m->q, m->qs);
     batch_feed(b, m->state, m->states);
     episodes_feed(&m->episodes, b, m->y, m->weight);
@@ -135,17 +136,6 @@ static void make_step(struct mixer *m, struct batch *b, double *ret_norm)
     *ret_norm =
         (double)b->fetched.scalar[b->fetched.n - 1]; /* the step's own comes last */
     batch_forget(b);
-}
-
-const float *mixer_learn(struct mixer *m, struct batch *b, float lambda, float *priority,
-                         double measured[EPISODES_MEASURED], double *ret_norm)
-{
-    const float *next, *value;
-
-    episodes_take(&m->episodes, b, m->scale);
-    next = find_next(m, b);
-    episodes_find_targets(&m->episodes, b, next, lambda);
-    make_step(m, b, ret_norm);
     value = batch_take(b, m->value);
     if (b->rc < 0)
         return NULL;

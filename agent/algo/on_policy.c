@@ -14,18 +14,6 @@
 
 /* ---- building ---- */
 
-static int check_share(const struct algo_args *args, int keeps, struct err *err)
-{
-    if (args->share != NULL && args->settings->value_norm == VALUE_NORM_POPART)
-        return err_set_at(
-            err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
-            "popart changes weights that a ps has; expected running or none "
-            "where parameters are shared");
-    if (keeps && args->window_rows < 1)
-        return err_set(err, ERR_ARG, "the size of a window of rows is not known");
-    return 0;
-}
-
 static int check_recurrent(const struct algo_args *args, struct err *err)
 {
     const struct algorithm_settings *set = args->settings;
@@ -142,13 +130,18 @@ int on_policy_init(struct on_policy *p, const struct algo_args *args,
 {
     int rc = on_policy_check(args, err);
 
-    if (rc == 0)
-        rc = check_share(args, keeps || args->share != NULL, err);
     if (rc < 0)
         return rc;
+    if (args->share != NULL && args->settings->value_norm == VALUE_NORM_POPART)
+        return err_set_at(
+            err, ERR_CONFIG, ERR_AT(.key = "settings.value_norm"),
+            "popart changes weights that a ps has; expected running or none "
+            "where parameters are shared");
+    p->keeps = keeps || args->share != NULL;
+    if (p->keeps && args->window_rows < 1)
+        return err_set(err, ERR_ARG, "the size of a window of rows is not known");
     kit_init(&p->kit, args, plan, args->settings->epochs * args->settings->minibatches);
     p->window_rows = args->window_rows;
-    p->keeps = keeps || args->share != NULL;
     p->choices = choices;
     sampled_policy_init(&p->policy, &p->kit, args);
     rc = recurrent_critic_init(&p->memory, &p->kit, args, err);
@@ -362,13 +355,6 @@ static void make_steps(struct on_policy *p)
     kit_share_steps(k);
 }
 
-/* The variables, and room for what each window adds to them. */
-static void make_obs_norm(struct on_policy *p)
-{
-    p->obs_norm = obs_norm_new(p->kit.graph, p->seen_obs);
-    p->seen_now = xcalloc((size_t)(1 + 2 * p->seen_obs), sizeof(*p->seen_now));
-}
-
 int on_policy_build_graph(struct on_policy *p, struct err *err)
 {
     struct kit *k = &p->kit;
@@ -381,8 +367,11 @@ int on_policy_build_graph(struct on_policy *p, struct err *err)
     variable_scope_enter(g, k->self->name, NULL, REUSE_INHERIT);
     make_placeholders(p);
     make_lives(p);
-    if (k->settings->normalize_observations)
-        make_obs_norm(p);
+    if (k->settings->normalize_observations) {
+        /* the variables, and room for what each window adds to them */
+        p->obs_norm = obs_norm_new(g, p->seen_obs);
+        p->seen_now = xcalloc((size_t)(1 + 2 * p->seen_obs), sizeof(*p->seen_now));
+    }
     p->policy.norm = &p->obs_norm;
     sampled_policy_make(&p->policy);
     if (kit_learns(k))
@@ -481,21 +470,6 @@ static void count_step(struct on_policy *p, struct batch *b)
     passes[PASS_KL] = 0;
 }
 
-/* Draws the order of the window's chunks in an epoch, when the epoch's first step comes
- * here; its other steps use the same one. */
-static void draw_order(struct on_policy *p, const struct batch *b, int64_t n,
-                       int64_t epoch)
-{
-    const uint64_t counter =
-        b->args->update * (uint64_t)p->kit.settings->epochs + (uint64_t)epoch;
-
-    if (p->order_n == n && p->order_of == counter)
-        return;
-    rng_permutation(b->args->permutation, counter, p->order, (size_t)n);
-    p->order_of = counter;
-    p->order_n = n;
-}
-
 /* Sets the places of the rows of n chunks of so many steps, in the order of time; chunk NULL: all
  * chunks, in order. */
 static int64_t place_chunks(struct on_policy *p, const struct batch *b,
@@ -526,8 +500,16 @@ static struct minibatch choose_rows(struct on_policy *p, const struct batch *b,
     const int64_t m = p->kit.settings->minibatches, epoch = step / m, k = step % m;
     const int64_t begin = k * n / m, end = (k + 1) * n / m;
 
+    /* the chunks' order in an epoch, which all of its steps use */
+    const uint64_t counter =
+        b->args->update * (uint64_t)p->kit.settings->epochs + (uint64_t)epoch;
+
     on_policy_reserve(p, b);
-    draw_order(p, b, n, epoch);
+    if (p->order_n != n || p->order_of != counter) {
+        rng_permutation(b->args->permutation, counter, p->order, (size_t)n);
+        p->order_of = counter;
+        p->order_n = n;
+    }
     return (struct minibatch){
         .place = p->place,
         .n = place_chunks(p, b, p->order + begin, end - begin, chunk),
@@ -610,20 +592,6 @@ static void feed_critic(struct on_policy *p, struct batch *b,
     batch_scalar(b, "critic_loss", p->critic_loss);
 }
 
-/* Sets the weights whose sums are means over the rows in which the agent is alive. */
-static void weigh(struct on_policy *p, struct batch *b)
-{
-    const float *alive = batch_take(b, p->kit.alive);
-    float *weight = batch_room(b, p->kit.weight);
-    float sum = 0;
-
-    for (int64_t i = 0; i < b->n; i++)
-        sum += alive[i];
-    for (int64_t i = 0; i < b->n; i++)
-        weight[i] = alive[i] / (sum > 1 ? sum : 1);
-    p->kit.divisor = sum;
-}
-
 /* How far the policy before the step is from the one that played: an estimate of the
  * Kullback-Leibler divergence that is never below 0, (r - 1) - log r, r their quotient
  * (Schulman 2020, "Approximating KL divergence"), and the share of rows that the loss clips on
@@ -682,7 +650,15 @@ static void learn_minibatch(struct on_policy *p, struct batch *b,
         select_chunks(p, b, &mini, chunk, draw);
     else
         batch_select(b, mini.place, p->rows, mini.n, 1, draw);
-    weigh(p, b);
+    /* weights whose sums are means over the rows in which the agent is alive */
+    const float *alive = batch_take(b, p->kit.alive);
+    float *weight = batch_room(b, p->kit.weight);
+    float sum = 0;
+    for (int64_t i = 0; i < b->n; i++)
+        sum += alive[i];
+    for (int64_t i = 0; i < b->n; i++)
+        weight[i] = alive[i] / (sum > 1 ? sum : 1);
+    p->kit.divisor = sum;
     batch_feed(b, p->weight, p->kit.weight);
     batch_feed_live(b, p->clip_ratio);
     if (mini.for_actor)
@@ -860,21 +836,6 @@ static const double *input_of_member(const struct on_policy *p, struct batch *b,
     return batch_input(b, p->kit.agents[agent].name, output, DT_DOUBLE, n);
 }
 
-/* Adds up the sums of all members, in the group's order. */
-static void sum_of_group(const struct on_policy *p, struct batch *b,
-                         double ret[ON_POLICY_SUMS])
-{
-    const size_t n = share_group(p->kit.share)->n;
-
-    memset(ret, 0, ON_POLICY_SUMS * sizeof(*ret));
-    for (size_t i = 0; i < n; i++) {
-        const double *sums = input_of_member(p, b, i, "sums", ON_POLICY_SUMS);
-
-        for (int k = 0; sums != NULL && k < ON_POLICY_SUMS; k++)
-            ret[k] += sums[k];
-    }
-}
-
 int on_policy_counts(const struct algorithm_settings *settings)
 {
     return settings->normalize_observations;
@@ -922,9 +883,15 @@ void on_policy_normalize(struct algo *a, struct batch *b)
 {
     struct on_policy *p = on_policy_of(a);
     const struct on_policy_kept kept = on_policy_open_kept(p, b);
-    double sums[ON_POLICY_SUMS];
+    const size_t n = share_group(p->kit.share)->n;
+    double sums[ON_POLICY_SUMS] = {0};
 
-    sum_of_group(p, b, sums);
+    for (size_t i = 0; i < n; i++) {
+        const double *given = input_of_member(p, b, i, "sums", ON_POLICY_SUMS);
+
+        for (int k = 0; given != NULL && k < ON_POLICY_SUMS; k++)
+            sums[k] += given[k];
+    }
     on_policy_normalize_by(p, b, &kept, sums);
 }
 

@@ -1,6 +1,7 @@
 #include "agent/algo/parts.h"
 
 #include "agent/algo/algo.h"
+#include "agent/algo/seen.h"
 #include "agent/graph/arithmetic.h"
 #include "agent/nn/nn.h"
 #include "common/mem/xmalloc.h"
@@ -33,11 +34,34 @@ void name_policy_carry(struct graph *g, struct output carry, struct output next_
     collect(g, POLICY_NEXT_CARRY, next_carry);
 }
 
-struct output sum_of_row(struct graph *g, struct output x)
+static void collect_int(struct graph *g, const char *key, int64_t x)
 {
-    static const int32_t columns = 1;
+    collection_add(g, key, (struct collection_item){.kind = ITEM_INT, .i = x});
+}
 
-    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
+void name_policy_inputs(struct graph *g, int64_t last_action, const struct agent_id *id)
+{
+    if (last_action > 0)
+        collect_int(g, POLICY_LAST_ACTION, last_action);
+    if (id->width > 0) {
+        collect_int(g, POLICY_ID, id->width);
+        collect_int(g, POLICY_ID, id->place);
+    }
+}
+
+struct output of_each_head(struct graph *g, const char *type, struct output x,
+                           const struct space *space)
+{
+    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
+    int64_t begin = 0;
+
+    if (space->n_heads == 1)
+        return unary(g, type, x, NULL);
+    for (int i = 0; i < space->n_heads; i++) {
+        head[i] = unary(g, type, slice_columns(g, x, begin, space->heads[i], NULL), NULL);
+        begin += space->heads[i];
+    }
+    return concat(g, head, (size_t)space->n_heads, 1, NULL);
 }
 
 struct output squash(struct graph *g, struct output x, double low, double high)

@@ -25,6 +25,11 @@ struct space; /* algo.h */
 #define POLICY_CARRY      "policy/carry"
 #define POLICY_NEXT_CARRY "policy/next_carry"
 
+/* What a policy sees behind the observation: the width of its last action, and then the width and
+ * the place of its id (seen.h); numbers. None: it sees neither. */
+#define POLICY_LAST_ACTION "policy/last_action"
+#define POLICY_ID          "policy/id"
+
 enum policy_gives {
     POLICY_GIVES_ACTION,
     POLICY_SCORES_CHOICES,
@@ -38,8 +43,13 @@ void name_policy(struct graph *g, struct output observation, struct output actio
 /* Names the carry of a recurrent policy: the one that it is fed, and the next one. */
 void name_policy_carry(struct graph *g, struct output carry, struct output next_carry);
 
-/* (B, n) > (B, 1) */
-struct output sum_of_row(struct graph *g, struct output x);
+struct agent_id; /* seen.h */
+/* Names what it sees behind the observation; 0: no last action. */
+void name_policy_inputs(struct graph *g, int64_t last_action, const struct agent_id *id);
+
+/* The op ("Softmax", "LogSoftmax") of each head's columns of x (B, choices). */
+struct output of_each_head(struct graph *g, const char *type, struct output x,
+                           const struct space *space);
 /* Squashes x to the bounds of a box: (low + high)/2 + (high - low)/2 tanh(x). */
 struct output squash(struct graph *g, struct output x, double low, double high);
 

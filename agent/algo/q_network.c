@@ -137,10 +137,9 @@ void q_network_build(struct q_network *q)
     q->act_input = q->input;
     q->act_carry = q->act_next_carry = q->carry;
     q->act_q = named(g, network(q, "q_func", q->input, &q->act_next_carry, 0), "q");
-    /* for frozen.c where it can act: it feeds observations alone */
-    if (q->inputs == q->kit.self->obs)
-        name_policy(g, q->act_input, q->act_q, POLICY_SCORES_COMBINATIONS);
-    if (q->inputs == q->kit.self->obs && q->units > 0)
+    name_policy(g, q->act_input, q->act_q, POLICY_SCORES_COMBINATIONS);
+    name_policy_inputs(g, q->kit.settings->last_action ? q->kit.self->width : 0, &q->id);
+    if (q->units > 0)
         name_policy_carry(g, q->act_carry, q->act_next_carry);
     q->q = q->units > 0 ? network(q, "q_func", q->input, &q->carry, steps_unrolled(q))
                         : q->act_q;
@@ -254,21 +253,6 @@ static void run_to_act(struct q_network *q, struct batch *b, const struct act_ar
     batch_run(b);
 }
 
-static void keep_carry(struct q_network *q, struct batch *b, struct act_result *ret)
-{
-    const size_t units = (size_t)q->carry_width, width = (size_t)q->kit.self->width;
-    const size_t all = (size_t)width_of_carry(q);
-    const float *next = units > 0 ? batch_take(b, q->act_next_carries) : NULL;
-
-    for (size_t e = 0; e < (size_t)b->n; e++) {
-        if (units > 0)
-            memcpy(ret->carry + e * all, next + e * units, units * sizeof(*next));
-        if (q->kit.settings->last_action)
-            memcpy(ret->carry + e * all + units, ret->actions + e * width,
-                   width * sizeof(*next));
-    }
-}
-
 int q_network_act(struct algo *a, struct session *s, const struct act_args *args,
                   struct act_result *ret, struct err *err)
 {
@@ -298,7 +282,15 @@ int q_network_act(struct algo *a, struct session *s, const struct act_args *args
 
         choice_to_action(self, choice, ret->actions + e * width);
     }
-    keep_carry(q, &b, ret);
+    const size_t units = (size_t)q->carry_width, all = (size_t)width_of_carry(q);
+    const float *next = units > 0 ? batch_take(&b, q->act_next_carries) : NULL;
+    for (size_t e = 0; e < (size_t)b.n; e++) {
+        if (units > 0)
+            memcpy(ret->carry + e * all, next + e * units, units * sizeof(*next));
+        if (q->kit.settings->last_action)
+            memcpy(ret->carry + e * all + units, ret->actions + e * width,
+                   width * sizeof(*next));
+    }
     return b.rc;
 }
 

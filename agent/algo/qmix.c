@@ -48,20 +48,6 @@ struct algo {
 
 /* ---- the agents' stages ---- */
 
-/* The episodes' priorities, if the request has weights. */
-static void answer_priorities(struct algo *a, struct batch *b)
-{
-    const int64_t n = b->args->batch;
-    const float *x =
-        batch_input(b, "central", "priorities", DT_FLOAT, (int64_t)a->teams * n);
-    float *to = batch_room(b, a->answer);
-
-    if (b->rc < 0 || b->weights == NULL)
-        return;
-    memcpy(to, x + (int64_t)a->team * n, (size_t)n * sizeof(*to));
-    b->ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), to);
-}
-
 static void learn(struct algo *a, struct batch *b)
 {
     const double *measured = batch_input(b, "central", "measured", DT_DOUBLE,
@@ -71,7 +57,15 @@ static void learn(struct algo *a, struct batch *b)
         episodes_report(b, measured + a->team * EPISODES_MEASURED);
     batch_in_time(b);
     q_network_descend(&a->q, b, batch_take(b, a->slope));
-    answer_priorities(a, b);
+    /* the episodes' priorities, if the request has weights */
+    const int64_t n = b->args->batch;
+    const float *x =
+        batch_input(b, "central", "priorities", DT_FLOAT, (int64_t)a->teams * n);
+    float *to = batch_room(b, a->answer);
+    if (b->rc < 0 || b->weights == NULL)
+        return;
+    memcpy(to, x + (int64_t)a->team * n, (size_t)n * sizeof(*to));
+    b->ret->priorities = tensor_view(DT_FLOAT, SHAPE(1, n), to);
 }
 
 /* ---- the central process's stage ---- */
@@ -92,17 +86,6 @@ static void mix_team(struct algo *a, struct batch *b, size_t team, float *slopes
     *norms += norm;
 }
 
-/* Means over the teams. */
-static void report(struct algo *a, struct batch *b, double norms)
-{
-    double mean[EPISODES_MEASURED] = {0};
-
-    for (size_t i = 0; i < a->teams * EPISODES_MEASURED; i++)
-        mean[i % EPISODES_MEASURED] += a->measured[i] / (double)a->teams;
-    episodes_report(b, mean);
-    batch_show(b, "mixer_grad_norm", norms / (double)a->teams);
-}
-
 static void mix(struct algo *a, struct batch *b)
 {
     const int64_t batch = b->args->batch, length = b->args->length;
@@ -115,7 +98,12 @@ static void mix(struct algo *a, struct batch *b)
     for (size_t k = 0; b->rc == 0 && k < a->teams; k++)
         mix_team(a, b, k, slopes, priorities, &norms);
     batch_move_targets(b);
-    report(a, b, norms);
+    /* means over the teams */
+    double mean[EPISODES_MEASURED] = {0};
+    for (size_t i = 0; i < a->teams * EPISODES_MEASURED; i++)
+        mean[i % EPISODES_MEASURED] += a->measured[i] / (double)a->teams;
+    episodes_report(b, mean);
+    batch_show(b, "mixer_grad_norm", norms / (double)a->teams);
     if (b->rc < 0)
         return;
     stage_output(b->ret, "dq",

@@ -12,12 +12,6 @@
 
 #define HALF_LOG_2PI 0.91893853320467274178
 
-/* The column of the log that has what was drawn. */
-static const char *column_of(const struct sampled_policy *p)
-{
-    return p->numbers > 0 ? "sample" : "action";
-}
-
 void sampled_policy_init(struct sampled_policy *p, struct kit *k,
                          const struct algo_args *args)
 {
@@ -40,7 +34,7 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
     matrix_add_id(p->own, &p->id);
     matrix_add_obs(p->own_next, NEXT, k->index);
     matrix_add_id(p->own_next, &p->id);
-    matrix_add_actions_in(p->taken, k->index, column_of(p));
+    matrix_add_actions_in(p->taken, k->index, p->numbers > 0 ? "sample" : "action");
     if (p->masked) {
         p->open = matrix_of_masks(all, NOW, 0);
         p->act_open = matrix_of_masks(all, NOW, 0);
@@ -57,23 +51,6 @@ void sampled_policy_init(struct sampled_policy *p, struct kit *k,
 }
 
 /* ---- the graph ---- */
-
-/* Log-probabilities of each head's choices. */
-static struct output log_probabilities(struct graph *g, struct output logits,
-                                       const struct space *space)
-{
-    struct output head[sizeof(space->heads) / sizeof(space->heads[0])];
-    int64_t begin = 0;
-
-    if (space->n_heads == 1)
-        return unary(g, "LogSoftmax", logits, NULL);
-    for (int i = 0; i < space->n_heads; i++) {
-        head[i] = slice_columns(g, logits, begin, space->heads[i], NULL);
-        head[i] = unary(g, "LogSoftmax", head[i], NULL);
-        begin += space->heads[i];
-    }
-    return concat(g, head, (size_t)space->n_heads, 1, NULL);
-}
 
 /* Of the columns of an action: those of the heads, or the numbers behind them. */
 static struct output part_of(const struct sampled_policy *p, struct output x,
@@ -105,7 +82,7 @@ static struct output scores_of(struct sampled_policy *p, struct output x)
     if (p->masked) /* numbers are lowered by 0 */
         x = forbid_choices(g, x, p->allowed);
     if (p->choices > 0)
-        choices = log_probabilities(g, part_of(p, x, 0), p->kit->self);
+        choices = of_each_head(g, "LogSoftmax", part_of(p, x, 0), p->kit->self);
     return joined(p, choices, part_of(p, x, 1));
 }
 
@@ -125,6 +102,7 @@ static void name(struct sampled_policy *p, struct output x)
         x = joined(p, logits, x);
     }
     name_policy(g, p->observation, x, gives);
+    name_policy_inputs(g, 0, &p->id);
     if (p->units > 0)
         name_policy_carry(g, p->carry, p->next_carry);
 }

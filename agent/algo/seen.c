@@ -44,30 +44,26 @@ static void seen_add(struct seen *s, size_t agent)
     s->agent[s->n++] = agent;
 }
 
-static void list_all(struct seen *s, const struct algo_args *args)
-{
-    const struct share_group *group =
-        args->share != NULL ? share_group(args->share) : NULL;
-    const int is_ps = group != NULL && share_is_ps(args->share);
-
-    if (group != NULL || s->id.width > 0)
-        seen_add(s, args->self);
-    for (size_t i = is_ps; group != NULL && i < group->n; i++)
-        seen_add(s, group->members[i]);
-    for (size_t i = 0; i < args->n_agents; i++)
-        if (!is_ps || i != group->members[0])
-            seen_add(s, i);
-}
-
 void seen_init(struct seen *s, const struct algo_args *args, int own_only)
 {
     *s = (struct seen){.agents = args->agents,
                        .id = agent_id_of(args, 0),
                        .agent = xcalloc(args->n_agents + 1, sizeof(*s->agent))};
-    if (own_only)
+    if (own_only) {
         seen_add(s, args->self);
-    else
-        list_all(s, args);
+    } else {
+        const struct share_group *group =
+            args->share != NULL ? share_group(args->share) : NULL;
+        const int is_ps = group != NULL && share_is_ps(args->share);
+
+        if (group != NULL || s->id.width > 0)
+            seen_add(s, args->self);
+        for (size_t i = is_ps; group != NULL && i < group->n; i++)
+            seen_add(s, group->members[i]);
+        for (size_t i = 0; i < args->n_agents; i++)
+            if (!is_ps || i != group->members[0])
+                seen_add(s, i);
+    }
     s->input = args->agents[args->self].obs + s->id.width;
     for (size_t i = 0; i < s->n; i++) {
         if (s->agent[i] == args->self) {

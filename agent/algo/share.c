@@ -189,16 +189,6 @@ static int build_step(struct share *s, struct graph *g, struct share_part *p,
     return step != NULL ? 0 : err_pass(err, graph_error(g));
 }
 
-static void make_room(struct share *s)
-{
-    const size_t n = s->n + MAX_OF_CALLER;
-
-    s->fetches = xcalloc(n, sizeof(*s->fetches));
-    s->values = xcalloc(n, sizeof(*s->values));
-    s->feeds = xcalloc(n, sizeof(*s->feeds));
-    s->targets = xcalloc(MAX_OF_CALLER + SHARE_MAX_PARTS, sizeof(struct operation *));
-}
-
 int share_build(struct share *s, struct graph *g, struct share_part *parts, size_t n,
                 struct err *err)
 {
@@ -219,7 +209,11 @@ int share_build(struct share *s, struct graph *g, struct share_part *parts, size
         r = share_ring_init(&s->ring, s->group.n, s->elements, err);
     if (r < 0)
         return r;
-    make_room(s);
+    const size_t most = s->n + MAX_OF_CALLER;
+    s->fetches = xcalloc(most, sizeof(*s->fetches));
+    s->values = xcalloc(most, sizeof(*s->values));
+    s->feeds = xcalloc(most, sizeof(*s->feeds));
+    s->targets = xcalloc(MAX_OF_CALLER + SHARE_MAX_PARTS, sizeof(struct operation *));
     s->mean = share_is_ps(s) ? mem_aligned((size_t)s->elements * sizeof(float)) : NULL;
     if (share_is_ps(s) && s->mean == NULL)
         return err_set(err, ERR_NOMEM, "no memory for %" PRIu64 " gradients",

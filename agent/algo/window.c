@@ -273,18 +273,6 @@ void on_policy_estimate(struct on_policy *p, struct batch *b,
 
 /* ---- B: normalisation ---- */
 
-/* (A - mean) / (deviation + 1e-5), population. */
-static void normalize_advantages(const struct on_policy_kept *kept, int64_t n,
-                                 const double sums[ON_POLICY_SUMS])
-{
-    const double mean = sums[SUM_ADVANTAGE] / sums[SUM_ROWS];
-    const double variance = sums[SUM_ADVANTAGE_SQUARES] / sums[SUM_ROWS] - mean * mean;
-    const double deviation = sqrt(fmax(variance, 0)) + 1e-5;
-
-    for (int64_t i = 0; i < n; i++)
-        kept->advantage[i] = (float)(((double)kept->advantage[i] - mean) / deviation);
-}
-
 static int normalize(struct on_policy *p, struct batch *b,
                      const struct on_policy_kept *kept, const double sums[ON_POLICY_SUMS])
 {
@@ -297,8 +285,15 @@ static int normalize(struct on_policy *p, struct batch *b,
         rc = value_norm_update(&p->norm, b->session, sums[SUM_RETURN] / sums[SUM_ROWS],
                                sums[SUM_RETURN_SQUARES] / sums[SUM_ROWS], p->kit.repeats,
                                b->err);
-    if (rc == 0 && sums[SUM_ROWS] > 0 && set->advantage_norm)
-        normalize_advantages(kept, n, sums);
+    if (rc == 0 && sums[SUM_ROWS] > 0 && set->advantage_norm) {
+        const double mean = sums[SUM_ADVANTAGE] / sums[SUM_ROWS];
+        const double variance =
+            sums[SUM_ADVANTAGE_SQUARES] / sums[SUM_ROWS] - mean * mean;
+        const double deviation = sqrt(fmax(variance, 0)) + 1e-5;
+
+        for (int64_t i = 0; i < n; i++)
+            kept->advantage[i] = (float)(((double)kept->advantage[i] - mean) / deviation);
+    }
     if (rc == 0)
         rc = value_norm_scale(&p->norm, b->session, &scale, b->err);
     for (int64_t i = 0; rc == 0 && i < n; i++)

@@ -82,20 +82,6 @@ static int may_need_stages(struct flow *f, const struct run_args *args)
 
 /* ---- schedules ---- */
 
-static void keep_schedule(struct flow *f, struct schedule *sc)
-{
-    int at = 0;
-
-    if (f->n_schedules < MAX_SCHEDULES)
-        at = f->n_schedules++;
-    else
-        for (int i = 1; i < MAX_SCHEDULES; i++)
-            if (f->schedules[i]->last_used < f->schedules[at]->last_used)
-                at = i;
-    schedule_free(f->schedules[at]);
-    f->schedules[at] = sc;
-}
-
 static int ready_schedule(struct flow *f, const struct run_args *args,
                           struct schedule **ret, struct err *err)
 {
@@ -116,27 +102,18 @@ static int ready_schedule(struct flow *f, const struct run_args *args,
         arena_done(&own);
         if (rc < 0)
             return rc;
-        keep_schedule(f, *ret);
+        int at = 0;
+        if (f->n_schedules < MAX_SCHEDULES)
+            at = f->n_schedules++;
+        else
+            for (int i = 1; i < MAX_SCHEDULES; i++)
+                if (f->schedules[i]->last_used < f->schedules[at]->last_used)
+                    at = i;
+        schedule_free(f->schedules[at]);
+        f->schedules[at] = *ret;
     }
     (*ret)->last_used = ++f->runs;
     return 0;
-}
-
-static int run_staged(struct flow *f, const struct schedule *sc,
-                      const struct run_args *args, struct tensor *ret,
-                      unsigned char *ret_dead, struct err *err)
-{
-    struct staged_run r = {.plans = f->plans, .max_iterations = f->max_iterations};
-
-    /* the schedule was made for other feeds, maybe of other shapes */
-    int rc = run_check(f->graph, args, err);
-
-    if (rc < 0)
-        return rc;
-    rc = schedule_run(&r, sc, args, ret, ret_dead, err);
-    containers_done(&r.containers);
-    lists_done(&r.lists);
-    return rc;
 }
 
 int flow_run(struct flow *f, const struct run_args *args, struct tensor *ret,
@@ -147,8 +124,17 @@ int flow_run(struct flow *f, const struct run_args *args, struct tensor *ret,
 
     if (rc < 0)
         return rc;
-    return sc != NULL && sc->n_stages > 1 ? run_staged(f, sc, args, ret, ret_dead, err)
-                                          : plans_run(f->plans, args, ret, ret_dead, err);
+    if (sc == NULL || sc->n_stages <= 1)
+        return plans_run(f->plans, args, ret, ret_dead, err);
+    /* the schedule was made for other feeds, maybe of other shapes */
+    rc = run_check(f->graph, args, err);
+    if (rc < 0)
+        return rc;
+    struct staged_run r = {.plans = f->plans, .max_iterations = f->max_iterations};
+    rc = schedule_run(&r, sc, args, ret, ret_dead, err);
+    containers_done(&r.containers);
+    lists_done(&r.lists);
+    return rc;
 }
 
 struct string_feeds *flow_string_feeds(struct flow *f)

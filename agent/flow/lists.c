@@ -11,12 +11,6 @@
 
 /* ---- inputs ---- */
 
-static int find_list(struct list_call *q, int i, struct list **ret)
-{
-    *ret = lists_find(q->l, &q->in[i].tensor);
-    return *ret != NULL ? 0 : lists_fail(q, ERR_ARG, "input %d is no tensor list", i);
-}
-
 static int scalar_at(struct list_call *q, int i, int64_t *ret)
 {
     return contained_scalar(q->op, q->in, i, ret, q->err);
@@ -121,15 +115,6 @@ static int give_element(struct list_call *q, int i, int64_t k, int says)
     return rc == 0 ? give(q, i, q->x->dtype, shape) : rc;
 }
 
-static int give_int(struct list_call *q, int64_t v)
-{
-    int rc = give(q, 0, DT_INT32, SHAPE_SCALAR);
-
-    if (rc == 0)
-        *(int32_t *)q->ret[0].tensor.data = (int32_t)v;
-    return rc;
-}
-
 /* ---- lists ---- */
 
 static struct list new_list(struct list_call *q)
@@ -217,7 +202,11 @@ static int list_pop(struct list_call *q)
 
 static int list_length(struct list_call *q)
 {
-    return give_int(q, q->x->n);
+    int rc = give(q, 0, DT_INT32, SHAPE_SCALAR);
+
+    if (rc == 0)
+        *(int32_t *)q->ret[0].tensor.data = (int32_t)q->x->n;
+    return rc;
 }
 
 static int list_shape(struct list_call *q)
@@ -806,8 +795,10 @@ int lists_run(struct lists *l, const struct operation *op, const struct containe
     CHECK(row != NULL, "%s", operation_name(op));
     for (int i = 0; i < operation_n_outputs(op); i++)
         ret[i] = (struct contained){.handle = -1};
-    if (row->takes_list)
-        rc = find_list(&q, 0, &q.x);
+    if (row->takes_list) {
+        q.x = lists_find(l, &in[0].tensor);
+        rc = q.x != NULL ? 0 : lists_fail(&q, ERR_ARG, "input 0 is no tensor list");
+    }
     if (rc == 0)
         rc = row->run(&q);
     for (int k = 0; rc != 0 && k < operation_n_outputs(op); k++)

@@ -136,15 +136,6 @@ static void push_need(struct builder *b, struct output x)
         push(b, x.op);
 }
 
-static void push_needs(struct builder *b, const struct operation *op)
-{
-    for (int i = 0; i < operation_n_inputs(op); i++)
-        push_need(b, operation_input(op, i));
-    for (int i = 0; i < operation_n_control_inputs(op); i++)
-        if (plan_awaits(b->effects, op, i))
-            push_need(b, (struct output){operation_control_input(op, i), -1});
-}
-
 static struct unit *new_unit(struct builder *b, struct operation *op)
 {
     struct schedule *sc = b->sc;
@@ -205,7 +196,11 @@ static int visit(struct builder *b, struct operation *op)
     if (stages_cut_at(op, b->known))
         (void)new_unit(b, op);
     b->writes |= (operation_def(op)->flags & OP_WRITES) != 0;
-    push_needs(b, op);
+    for (int i = 0; i < operation_n_inputs(op); i++)
+        push_need(b, operation_input(op, i));
+    for (int i = 0; i < operation_n_control_inputs(op); i++)
+        if (plan_awaits(b->effects, op, i))
+            push_need(b, (struct output){operation_control_input(op, i), -1});
     return 0;
 }
 
@@ -222,19 +217,6 @@ static int check_given(struct builder *b)
                                "%s is inside of the loop '%s': it cannot be fed",
                                operation_name(b->sc->kind.given[i].op), l->frame);
     return 0;
-}
-
-static int discover(struct builder *b)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < b->sc->kind.n_wanted; i++)
-        push_need(b, b->sc->kind.wanted[i]);
-    for (size_t i = 0; i < b->sc->kind.n_targets; i++)
-        push(b, b->sc->kind.targets[i]);
-    while (rc == 0 && b->n_todo > 0)
-        rc = visit(b, graph_operation_at(b->graph, b->todo[--b->n_todo]));
-    return rc == 0 ? check_given(b) : rc;
 }
 
 /* ---- blocks, and what each needs ---- */
@@ -559,19 +541,6 @@ static void plan_needs(struct builder *b, int at, struct output x)
     }
 }
 
-static void walk_plan(struct builder *b, int at)
-{
-    while (b->n_todo > 0) {
-        const struct operation *op = graph_operation_at(b->graph, b->todo[--b->n_todo]);
-
-        for (int i = 0; i < operation_n_inputs(op); i++)
-            plan_needs(b, at, operation_input(op, i));
-        for (int i = 0; i < operation_n_control_inputs(op); i++)
-            if (plan_awaits(b->effects, op, i))
-                plan_needs(b, at, (struct output){operation_control_input(op, i), -1});
-    }
-}
-
 /* Lists what the plan of the stage computes for units and for later stages. */
 static void fill_results(struct builder *b, int at)
 {
@@ -595,19 +564,6 @@ static void fill_results(struct builder *b, int at)
             s->fetches[s->n_fetches++] = x;
         }
     }
-}
-
-/* A target whose stage is not the last one runs in its stage, even if nothing needs it
- * there. */
-static void place_targets(struct builder *b)
-{
-    const struct schedule *sc = b->sc;
-
-    for (size_t i = 0; i < sc->kind.n_targets; i++)
-        if (b->unit_of[operation_id(sc->kind.targets[i])] == 0 &&
-            b->stage[operation_id(sc->kind.targets[i])] < sc->n_stages - 1)
-            (void)stages_take(b, (struct output){sc->kind.targets[i], -1},
-                              b->stage[operation_id(sc->kind.targets[i])]);
 }
 
 static void fill_last(struct builder *b)
@@ -641,7 +597,15 @@ static void fill_stage(struct builder *b, int at)
         plan_needs(b, at, s->fetches[i]);
     for (int i = 0; i < s->n_targets; i++)
         plan_needs(b, at, (struct output){s->targets[i], -1});
-    walk_plan(b, at);
+    while (b->n_todo > 0) {
+        const struct operation *op = graph_operation_at(b->graph, b->todo[--b->n_todo]);
+
+        for (int i = 0; i < operation_n_inputs(op); i++)
+            plan_needs(b, at, operation_input(op, i));
+        for (int i = 0; i < operation_n_control_inputs(op); i++)
+            if (plan_awaits(b->effects, op, i))
+                plan_needs(b, at, (struct output){operation_control_input(op, i), -1});
+    }
     for (int i = 0; i < sc->n_units; i++)
         s->n_units += b->level[b->n + i] == at;
     s->units = ARENA_ARRAY(&sc->arena, struct unit *, s->n_units + 1);
@@ -668,21 +632,6 @@ static int handle_slot(const struct builder *b, struct output x)
         x = operation_input(x.op, 0);
     }
     return -1;
-}
-
-static void find_handles(struct builder *b)
-{
-    struct schedule *sc = b->sc;
-
-    sc->same_handle = ARENA_ARRAY(&sc->arena, int, sc->n_slots + 1);
-    sc->wanted_handle = ARENA_ARRAY(&sc->arena, int, sc->kind.n_wanted + 1);
-    for (int k = 0; k < sc->n_slots; k++)
-        sc->same_handle[k] =
-            b->fetch_stage[k] == INT_MAX || sc->slots[k].feed.output.index < 0
-                ? -1
-                : handle_slot(b, sc->slots[k].feed.output);
-    for (size_t i = 0; i < sc->kind.n_wanted; i++)
-        sc->wanted_handle[i] = handle_slot(b, sc->kind.wanted[i]);
 }
 
 /* ---- loops ---- */
@@ -736,8 +685,16 @@ static int cut_loop(struct builder *b, struct unit *u)
 static int stages_build(struct builder *b)
 {
     struct schedule *sc = b->sc;
-    int rc = discover(b);
+    int rc = 0;
 
+    for (size_t i = 0; i < sc->kind.n_wanted; i++)
+        push_need(b, sc->kind.wanted[i]);
+    for (size_t i = 0; i < sc->kind.n_targets; i++)
+        push(b, sc->kind.targets[i]);
+    while (rc == 0 && b->n_todo > 0)
+        rc = visit(b, graph_operation_at(b->graph, b->todo[--b->n_todo]));
+    if (rc == 0)
+        rc = check_given(b);
     if (rc == 0)
         order_blocks(b);
     if (rc == 0)
@@ -748,22 +705,28 @@ static int stages_build(struct builder *b)
     sc->stages = ARENA_ARRAY(&sc->arena, struct stage, sc->n_stages);
     for (int i = 0; i < sc->n_units; i++)
         wire_unit(b, &sc->units[i]);
-    place_targets(b);
+    /* A target whose stage is not the last one runs in its stage, even if nothing
+     * needs it there. */
+    for (size_t i = 0; i < sc->kind.n_targets; i++)
+        if (b->unit_of[operation_id(sc->kind.targets[i])] == 0 &&
+            b->stage[operation_id(sc->kind.targets[i])] < sc->n_stages - 1)
+            (void)stages_take(b, (struct output){sc->kind.targets[i], -1},
+                              b->stage[operation_id(sc->kind.targets[i])]);
     for (int at = sc->n_stages - 1; at >= 0; at--)
         fill_stage(b, at);
-    find_handles(b);
+    sc->same_handle = ARENA_ARRAY(&sc->arena, int, sc->n_slots + 1);
+    sc->wanted_handle = ARENA_ARRAY(&sc->arena, int, sc->kind.n_wanted + 1);
+    for (int k = 0; k < sc->n_slots; k++)
+        sc->same_handle[k] =
+            b->fetch_stage[k] == INT_MAX || sc->slots[k].feed.output.index < 0
+                ? -1
+                : handle_slot(b, sc->slots[k].feed.output);
+    for (size_t i = 0; i < sc->kind.n_wanted; i++)
+        sc->wanted_handle[i] = handle_slot(b, sc->kind.wanted[i]);
     for (int i = 0; rc == 0 && i < sc->n_units; i++)
         if (sc->units[i].loop != NULL)
             rc = cut_loop(b, &sc->units[i]);
     return rc;
-}
-
-static void find_known(struct builder *b)
-{
-    b->known = ARENA_ARRAY(&b->scratch, unsigned char, b->n);
-    for (int id = 0; id < b->n; id++)
-        b->known[id] =
-            b->slot_of[id] == 0 && plan_knows(b->known, graph_operation_at(b->graph, id));
 }
 
 static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n_left,
@@ -795,7 +758,10 @@ static int cut(struct schedule **ret, const struct schedule_query *q, int64_t *n
         (void)slot(&b, q->kind.given[i]);
     for (size_t i = 0; i < q->kind.n_wanted; i++)
         b.wanted[operation_id(q->kind.wanted[i].op)] = 1;
-    find_known(&b);
+    b.known = ARENA_ARRAY(&b.scratch, unsigned char, b.n);
+    for (int id = 0; id < b.n; id++)
+        b.known[id] =
+            b.slot_of[id] == 0 && plan_knows(b.known, graph_operation_at(b.graph, id));
     rc = stages_build(&b);
     for (int i = 0; i < sc->n_units; i++)
         if (sc->units[i].loop != NULL)

@@ -64,16 +64,6 @@ static void mark_loop(struct ordering *o, const struct while_loop *l, int block)
 
 /* ---- blocks ---- */
 
-static void block_edges(struct ordering *o)
-{
-    int from;
-
-    for (int block = 0; block < o->q->n_blocks; block++)
-        for (int i = 0; o->q->need(o->q->ctx, block, i, &from); i++)
-            if (from >= 0)
-                edge_add(o->arena, &o->after[from], block);
-}
-
 /* ---- variables ---- */
 
 static int is_cut(const void *ctx, struct output x)
@@ -175,6 +165,10 @@ void blocks_order(struct block_order *q, struct arena *arena)
         if (q->units[i].loop != NULL)
             mark_loop(&o, q->units[i].loop, o.n + i);
     find_users(&o);
-    block_edges(&o);
+    int from;
+    for (int block = 0; block < o.q->n_blocks; block++)
+        for (int i = 0; o.q->need(o.q->ctx, block, i, &from); i++)
+            if (from >= 0)
+                edge_add(o.arena, &o.after[from], block);
     order_writes(&o);
 }

@@ -56,5 +56,12 @@ static inline struct output sum_of(struct graph *g, struct output x, const char 
 {
     return reduce(g, "Sum", x, NULL, 0, 0, name);
 }
+/* (B, n) > (B, 1) */
+static inline struct output sum_of_row(struct graph *g, struct output x)
+{
+    static const int32_t columns = 1;
+
+    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
+}
 
 #endif

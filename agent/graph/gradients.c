@@ -209,31 +209,6 @@ static int apply_rule(struct backprop *bp, struct operation *op,
     return rc;
 }
 
-static int visit(struct backprop *bp, struct operation *op)
-{
-    struct output *grad_out = xcalloc((size_t)op->n_outputs, sizeof(*grad_out));
-    int any = 0, rc = 0;
-
-    for (int i = 0; i < op->n_outputs; i++) {
-        grad_out[i] = sum_of(bp, (struct output){op, i});
-        any |= output_valid(grad_out[i]);
-    }
-    if (any && !bp->stop[op->id] && op->def->grad != NULL)
-        rc = apply_rule(bp, op, grad_out);
-    free(grad_out);
-    return rc;
-}
-
-static void enqueue_ready_inputs(struct backprop *bp, const struct operation *op)
-{
-    for (int i = 0; i < op->n_inputs; i++) {
-        int id = op->inputs[i].op->id;
-
-        if (bp->between[id] && --bp->pending[id] == 0)
-            bp->queue[bp->tail++] = op->inputs[i].op;
-    }
-}
-
 static int walk(struct backprop *bp, const struct output *ys, size_t n_ys,
                 struct err *err)
 {
@@ -252,10 +227,24 @@ static int walk(struct backprop *bp, const struct output *ys, size_t n_ys,
     while (rc == 0 && bp->head < bp->tail) {
         struct operation *op = bp->queue[bp->head++];
 
-        rc = visit(bp, op);
+        struct output *grad_out = xcalloc((size_t)op->n_outputs, sizeof(*grad_out));
+        int any = 0;
+
+        for (int i = 0; i < op->n_outputs; i++) {
+            grad_out[i] = sum_of(bp, (struct output){op, i});
+            any |= output_valid(grad_out[i]);
+        }
+        if (any && !bp->stop[op->id] && op->def->grad != NULL)
+            rc = apply_rule(bp, op, grad_out);
+        free(grad_out);
         if (rc != 0)
             return gradients_fail(bp, err, op);
-        enqueue_ready_inputs(bp, op);
+        for (int i = 0; i < op->n_inputs; i++) {
+            int id = op->inputs[i].op->id;
+
+            if (bp->between[id] && --bp->pending[id] == 0)
+                bp->queue[bp->tail++] = op->inputs[i].op;
+        }
     }
     return 0;
 }
@@ -301,19 +290,6 @@ static int seed(struct backprop *bp, const struct output *ys, size_t n_ys,
     return 0;
 }
 
-static void backprop_init(struct backprop *bp, struct graph *g, int gated)
-{
-    size_t n = g->ops.n;
-
-    *bp = (struct backprop){.g = g, .n_ops = (int)n, .gated = gated};
-    bp->reached = xcalloc(n, 1);
-    bp->between = xcalloc(n, 1);
-    bp->stop = xcalloc(n, 1);
-    bp->pending = xcalloc(n, sizeof(*bp->pending));
-    bp->arrived = xcalloc(n, sizeof(*bp->arrived));
-    bp->queue = xcalloc(n, sizeof(struct operation *));
-}
-
 static void backprop_done(struct backprop *bp)
 {
     for (int id = 0; id < bp->n_ops; id++) {
@@ -347,7 +323,14 @@ static int gradients(struct graph *g, const struct output *ys, size_t n_ys,
         gradients_check(g, "x", xs, n_xs, err) != 0 ||
         gradients_check(g, "stop", stop, n_stop, err) != 0)
         return ERR_ARG;
-    backprop_init(&bp, g, gated);
+    size_t n = g->ops.n;
+    bp = (struct backprop){.g = g, .n_ops = (int)n, .gated = gated};
+    bp.reached = xcalloc(n, 1);
+    bp.between = xcalloc(n, 1);
+    bp.stop = xcalloc(n, 1);
+    bp.pending = xcalloc(n, sizeof(*bp.pending));
+    bp.arrived = xcalloc(n, sizeof(*bp.arrived));
+    bp.queue = xcalloc(n, sizeof(struct operation *));
     mark_reached(&bp, xs, n_xs);
     mark_between(&bp, ys, n_ys);
     mark_stops(&bp, xs, n_xs, stop, n_stop);

@@ -18,6 +18,7 @@ struct output_info {
 struct operation {
     struct graph *graph;
     const struct op_def *def;
+    const struct signature *sig;
     const char *name;
     const char *device;
     int id;

@@ -8,21 +8,17 @@
 
 /* ---- attributes: copied into the graph ---- */
 
-/* The signature's own copy of the name of an attribute that it has; otherwise a copy in
- * the graph's arena. */
-static const char *keep_name(struct op_builder *b, const char *name, size_t len)
-{
-    const struct signature_attr *s =
-        b->sig != NULL ? signature_attr(b->sig, (struct span){name, len}) : NULL;
-
-    return s != NULL ? s->text : arena_strndup(&b->graph->arena, name, len);
-}
-
 struct attr *builder_add_attr(struct op_builder *b, const char *name, size_t len,
                               enum attr_kind kind)
 {
+    /* the signature's own copy of a name that it has */
+    const struct signature_attr *s =
+        b->sig != NULL ? signature_attr(b->sig, (struct span){name, len}) : NULL;
+
     ARRAY_GROW(b->attrs, b->n_attrs, b->cap_attrs);
-    b->attrs[b->n_attrs] = (struct attr){.name = keep_name(b, name, len), .kind = kind};
+    b->attrs[b->n_attrs] = (struct attr){
+        .name = s != NULL ? s->text : arena_strndup(&b->graph->arena, name, len),
+        .kind = kind};
     return &b->attrs[b->n_attrs++];
 }
 
@@ -220,31 +216,9 @@ int bind_inputs(struct binding *bind)
     return 0;
 }
 
-static struct attr *default_attr(struct binding *bind, const struct signature_attr *s)
-{
-    struct attr *a = new_attr(bind->b, s->name, s->kind), value;
-
-    CHECK(signature_default(s, &value) == 0, "%s: default of %s", bind->b->type, a->name);
-    value.name = a->name;
-    if (s->kind == ATTR_STRING)
-        value.s = arena_strndup(&bind->g->arena, value.s, value.s_len);
-    *a = value;
-    return a;
-}
-
 static int is_private(const struct binding *bind, const struct attr *a)
 {
     return a->name[0] == '_' && signature_attr(bind->sig, span_of(a->name)) == NULL;
-}
-
-/* Attributes of the signature, private ones, and _class. */
-static int count_attrs(const struct binding *bind)
-{
-    int n = bind->sig->n_attrs + (bind->b->colocate.n > 0);
-
-    for (int i = 0; i < bind->b->n_attrs; i++)
-        n += is_private(bind, &bind->b->attrs[i]);
-    return n;
 }
 
 /* Stores the attributes in the order of the signature, with defaults, and then those that
@@ -252,8 +226,11 @@ static int count_attrs(const struct binding *bind)
 int bind_attrs(struct binding *bind, struct operation *op)
 {
     struct op_builder *b = bind->b;
+    int n = bind->sig->n_attrs + (b->colocate.n > 0); /* one for _class */
 
-    op->attrs = ARENA_ARRAY(&bind->g->arena, struct attr, count_attrs(bind));
+    for (int i = 0; i < b->n_attrs; i++)
+        n += is_private(bind, &b->attrs[i]);
+    op->attrs = ARENA_ARRAY(&bind->g->arena, struct attr, n);
     for (int i = 0; i < bind->sig->n_attrs; i++) {
         const struct signature_attr *s = &bind->sig->attrs[i];
         struct attr *a = find_attr(b, s->name);
@@ -261,8 +238,17 @@ int bind_attrs(struct binding *bind, struct operation *op)
         if (a == NULL && !s->has_default)
             return bind_fail(bind, ERR_ARG, "attribute '" SPAN_FMT "' is missing",
                              SPAN_ARG(s->name));
-        if (a == NULL)
-            a = default_attr(bind, s);
+        if (a == NULL) {
+            struct attr value;
+
+            a = new_attr(b, s->name, s->kind);
+            CHECK(signature_default(s, &value) == 0, "%s: default of %s", b->type,
+                  a->name);
+            value.name = a->name;
+            if (s->kind == ATTR_STRING)
+                value.s = arena_strndup(&bind->g->arena, value.s, value.s_len);
+            *a = value;
+        }
         if (s->kind == ATTR_TYPE && (b->def->flags & OP_FOREIGN) == 0 &&
             !(dtype_valid((int)a->i) && signature_type_allowed(s, (enum dtype)a->i)))
             return bind_fail(bind, ERR_DTYPE, "'" SPAN_FMT "' may not be %s",

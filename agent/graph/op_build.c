@@ -280,11 +280,18 @@ static int infer_shapes(struct graph *g, struct operation *op)
     return rc;
 }
 
-/* An op that takes a variable's reference is colocated with the variable. */
-static void colocate_with_references(struct binding *bind)
+static int compare_strings(const void *a, const void *b)
 {
-    struct op_builder *b = bind->b;
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
+/* Collects the colocation groups of the new operation. */
+static void collect_colocation(struct binding *bind)
+{
+    const struct colocation scope = graph_colocation(bind->g);
+
+    /* an op that takes a variable's reference is colocated with the variable */
+    struct op_builder *b = bind->b;
     for (int i = 0, k = 0; i < bind->sig->n_in && k < b->n_inputs; i++, k++) {
         const struct attr *class =
             bind->sig->in[i].is_ref ? operation_class(b->inputs[k].op) : NULL;
@@ -295,34 +302,6 @@ static void colocate_with_references(struct binding *bind)
         else if (bind->sig->in[i].is_ref)
             op_colocate(b, b->inputs[k].op->name);
     }
-}
-
-static int compare_strings(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* A colocated operation gets the device of the operation that it is colocated with. */
-static void follow_colocated(struct graph *g, struct operation *op)
-{
-    const struct attr *class = operation_class(op);
-
-    for (size_t i = 0; i < class->n; i++) {
-        const char *group = class->list_s[i].bytes;
-        const struct operation *at =
-            strncmp(group, "loc:@", 5) == 0 ? graph_operation(g, group + 5) : NULL;
-
-        if (at != NULL && at->device[0] != '\0')
-            op->device = at->device;
-    }
-}
-
-/* Collects the colocation groups of the new operation. */
-static void collect_colocation(struct binding *bind)
-{
-    const struct colocation scope = graph_colocation(bind->g);
-
-    colocate_with_references(bind);
     for (size_t i = 0; i < scope.n; i++)
         add_colocation(bind->b, scope.groups[i].bytes);
 }
@@ -341,16 +320,17 @@ static void add_class_attr(struct binding *bind, struct operation *op)
             (struct tensor_string){b->colocate.items[i], strlen(b->colocate.items[i])};
     op->attrs[op->n_attrs++] = (struct attr){
         .name = "_class", .kind = ATTR_LIST_STRING, .list_s = groups, .n = b->colocate.n};
-    follow_colocated(bind->g, op);
-}
+    /* A colocated operation gets the device of the operation that it is colocated
+     * with. */
+    const struct attr *class = operation_class(op);
+    for (size_t i = 0; i < class->n; i++) {
+        const char *group = class->list_s[i].bytes;
+        const struct operation *at =
+            strncmp(group, "loc:@", 5) == 0 ? graph_operation(bind->g, group + 5) : NULL;
 
-static void register_operation(struct graph *g, struct operation *op,
-                               struct name_entry *place)
-{
-    op->id = (int)g->ops.n;
-    op->graph = g;
-    ptr_list_push(&g->ops, op);
-    place->value = op;
+        if (at != NULL && at->device[0] != '\0')
+            op->device = at->device;
+    }
 }
 
 static int check_control_inputs(struct op_builder *b)
@@ -383,6 +363,7 @@ static int op_build_build(struct binding *bind, struct operation *op,
     if ((*ret_place)->value != NULL)
         return bind_fail(bind, ERR_EXISTS, "the name is taken");
     op->def = b->def;
+    op->sig = b->sig;
     op->name = b->name;
     if (bind_check_inputs(bind) != 0 || check_control_inputs(b) != 0 ||
         bind_check_attrs(bind) != 0 || bind_inputs(bind) != 0)
@@ -414,7 +395,10 @@ struct operation *op_finish(struct op_builder *b)
     b->open = 0;
     if (rc != 0)
         return NULL;
-    register_operation(g, op, place);
+    op->id = (int)g->ops.n;
+    op->graph = g;
+    ptr_list_push(&g->ops, op);
+    place->value = op;
     for (size_t i = 0; i < b->control.n; i++)
         (void)operation_add_control_input(op, b->control.items[i]);
     if (!b->imported)

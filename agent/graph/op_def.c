@@ -33,6 +33,28 @@ const struct op_def *operation_def(const struct operation *op)
     return op->def;
 }
 
+const struct signature *operation_signature(const struct operation *op)
+{
+    return op->sig;
+}
+
+const struct signature_arg *operation_argument(const struct operation *op, int i)
+{
+    for (int k = 0; k < op->sig->n_in; k++) {
+        const struct signature_arg *arg = &op->sig->in[k];
+        const int which = arg->number.len > 0 ? arg->number_attr : arg->type_attr;
+        const struct attr *a = arg->is_list && which >= 0
+                                   ? operation_attr(op, op->sig->attrs[which].text)
+                                   : NULL;
+        const int n = a == NULL ? 1 : a->kind == ATTR_LIST_TYPE ? (int)a->n : (int)a->i;
+
+        if (i < n)
+            return arg;
+        i -= n;
+    }
+    return NULL;
+}
+
 /* ---- attributes ---- */
 
 static const struct attr *need_attr(const struct operation *op, const char *name)
@@ -88,35 +110,12 @@ static int names(const char *words, struct span name)
     return 0;
 }
 
-/* The value of the attribute that says how many tensors an argument has. */
-static int count_of(const struct operation *op, struct span number)
-{
-    char name[64] = "";
-
-    CHECK(number.len < sizeof(name));
-    if (number.len == 0)
-        return 1;
-    memcpy(name, number.p, number.len);
-    return (int)attr_int(op, name);
-}
-
 int operation_is_sized_by(const struct operation *op, int i)
 {
-    const struct op_def *def = operation_def(op);
-    struct signature_room room;
-    struct signature sig;
+    const char *words = operation_def(op)->sized_by;
+    const struct signature_arg *arg = words != NULL ? operation_argument(op, i) : NULL;
 
-    if (def->sized_by == NULL)
-        return 0;
-    CHECK(signature_parse(&sig, &room, def->signature) == 0, "%s", def->type);
-    for (int k = 0; k < sig.n_in; k++) {
-        const int n = count_of(op, sig.in[k].number);
-
-        if (i < n)
-            return names(def->sized_by, sig.in[k].name);
-        i -= n;
-    }
-    return 0;
+    return arg != NULL && names(words, arg->name);
 }
 
 /* ---- conditions and loops ---- */

@@ -31,6 +31,7 @@ typedef int (*grad_fn)(struct graph *g, struct operation *op,
 /* Computes an operation (agent/ops/kernel.h). 0 or an error code. */
 struct kernel_args;
 struct signature;
+struct signature_arg;
 typedef int (*kernel_fn)(const struct kernel_args *args);
 
 /* Most operations are loops over elements or return the bytes of an input unchanged; the
@@ -128,6 +129,9 @@ const struct op_def *op_def_find(const struct op_table *t,
 const struct op_def *op_def_at(const struct op_table *t,
                                size_t i); /* NULL past the end */
 const struct op_def *operation_def(const struct operation *op);
+const struct signature *operation_signature(const struct operation *op);
+/* The argument of its signature that input i belongs to; NULL if it has fewer inputs. */
+const struct signature_arg *operation_argument(const struct operation *op, int i);
 /* The signature, read once for each graph. def: a row, or a definition of this graph. */
 const struct signature *op_def_signature(struct graph *g, const struct op_def *def);
 

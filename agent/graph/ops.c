@@ -376,6 +376,16 @@ struct output reduce(struct graph *g, const char *type, struct output x,
 
 /* ---- shapes and pieces ---- */
 
+struct output stacked(struct graph *g, const struct output *values, size_t n,
+                      const char *name)
+{
+    struct op_builder *b = op_begin(g, "Pack", name);
+
+    for (size_t i = 0; i < n; i++)
+        op_input(b, values[i]);
+    return (struct output){op_finish(b), 0};
+}
+
 struct output concat(struct graph *g, const struct output *values, size_t n, int axis,
                      const char *name)
 {

@@ -48,6 +48,9 @@ struct output softmax(struct graph *g, struct output logits, const char *name);
 /* type: "Sum", "Mean", "Max", "Min", "Prod"; n_axes 0: all axes. */
 struct output reduce(struct graph *g, const char *type, struct output x,
                      const int32_t *axes, size_t n_axes, int keep_dims, const char *name);
+/* tf.stack, (n, ...) */
+struct output stacked(struct graph *g, const struct output *values, size_t n,
+                      const char *name);
 struct output concat(struct graph *g, const struct output *values, size_t n, int axis,
                      const char *name);
 struct output slice_columns(struct graph *g, struct output x, int64_t begin, int64_t size,

@@ -7,29 +7,6 @@
 
 /* ---- the nodes of a variable ---- */
 
-static void add_to_collections(struct graph *g, struct variable *v, unsigned flags)
-{
-    struct collection_item item = {.kind = ITEM_VARIABLE, .variable = v};
-
-    collection_add(g, (flags & VARIABLE_LOCAL) != 0 ? LOCAL_VARIABLES : GLOBAL_VARIABLES,
-                   item);
-    if (v->trainable)
-        collection_add(g, TRAINABLE_VARIABLES, item);
-}
-
-static struct output variable_node(struct graph *g, enum dtype dtype,
-                                   const struct shape *shape, int colocated)
-{
-    struct op_builder *b = op_begin(g, "VariableV2", graph_name_scope(g));
-
-    op_attr_type(b, "dtype", dtype);
-    op_attr_shape(b, "shape", shape);
-    if (colocated)
-        op_colocate(b, arena_strndup(&g->arena, graph_name_scope(g),
-                                     strlen(graph_name_scope(g)) - 1));
-    return (struct output){op_finish(b), 0};
-}
-
 static struct output assign(struct graph *g, const char *type, struct output ref,
                             struct output value, int use_locking, const char *name)
 {
@@ -39,16 +16,6 @@ static struct output assign(struct graph *g, const char *type, struct output ref
     op_input(b, value);
     op_attr_bool(b, "use_locking", use_locking);
     return (struct output){op_finish(b), 0};
-}
-
-static struct output read_node(struct graph *g, struct output ref)
-{
-    struct output y;
-
-    colocate_with_enter(g, ref.op);
-    y = unary(g, "Identity", ref, "read");
-    colocate_with_leave(g);
-    return y;
 }
 
 static struct output read_resource(struct graph *g, struct output handle,
@@ -82,11 +49,19 @@ static struct operation *resource_nodes(struct graph *g, struct variable *v)
 static struct operation *reference_nodes(struct graph *g, struct variable *v,
                                          int colocated)
 {
+    const char *scope = graph_name_scope(g);
+    struct op_builder *b = op_begin(g, "VariableV2", scope);
     struct output assigned;
 
-    v->ref = variable_node(g, v->dtype, &v->shape, colocated);
+    op_attr_type(b, "dtype", v->dtype);
+    op_attr_shape(b, "shape", &v->shape);
+    if (colocated)
+        op_colocate(b, arena_strndup(&g->arena, scope, strlen(scope) - 1));
+    v->ref = (struct output){op_finish(b), 0};
     assigned = assign(g, "Assign", v->ref, v->initial_value, 1, NULL);
-    v->read = read_node(g, v->ref);
+    colocate_with_enter(g, v->ref.op);
+    v->read = unary(g, "Identity", v->ref, "read");
+    colocate_with_leave(g);
     return assigned.op;
 }
 
@@ -115,7 +90,11 @@ static struct variable *make_variable(struct graph *g, struct output initial_val
         return NULL;
     v->name = v->ref.op->name;
     ptr_list_push(&g->variables, v);
-    add_to_collections(g, v, flags);
+    struct collection_item item = {.kind = ITEM_VARIABLE, .variable = v};
+    collection_add(g, (flags & VARIABLE_LOCAL) != 0 ? LOCAL_VARIABLES : GLOBAL_VARIABLES,
+                   item);
+    if (v->trainable)
+        collection_add(g, TRAINABLE_VARIABLES, item);
     return v;
 }
 

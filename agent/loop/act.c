@@ -112,23 +112,6 @@ static int read_carry(const struct service *s, const msgpack_object *body,
     return 0;
 }
 
-static void pack_columns(struct service *s, const struct act_args *args,
-                         const struct act_result *res, struct msg_out *out)
-{
-    struct algo_column columns[ALGO_MAX_COLUMNS];
-    const size_t n = service_columns(s, columns);
-
-    msg_key(out, "columns");
-    msg_map(out, n);
-    for (size_t i = 0; i < n; i++) {
-        const struct shape shape = SHAPE((int64_t)args->n_copies, columns[i].elements);
-        const struct tensor t = tensor_view(DT_FLOAT, shape, res->columns[i]);
-
-        msg_key(out, columns[i].name);
-        msg_tensor(out, &t);
-    }
-}
-
 static int reserve_columns(struct service *s, size_t copies, struct act_result *ret,
                            struct err *err)
 {
@@ -156,8 +139,21 @@ static void pack_result(struct service *s, const struct act_args *args,
     msg_map(out, 1u + (carry_width > 0) + (res->columns[0] != NULL) + fetch_pairs(fetch));
     msg_key(out, "actions");
     msg_tensor(out, &actions);
-    if (res->columns[0] != NULL)
-        pack_columns(s, args, res, out);
+    if (res->columns[0] != NULL) {
+        struct algo_column columns[ALGO_MAX_COLUMNS];
+        const size_t n_columns = service_columns(s, columns);
+
+        msg_key(out, "columns");
+        msg_map(out, n_columns);
+        for (size_t i = 0; i < n_columns; i++) {
+            const struct shape shape =
+                SHAPE((int64_t)args->n_copies, columns[i].elements);
+            const struct tensor t = tensor_view(DT_FLOAT, shape, res->columns[i]);
+
+            msg_key(out, columns[i].name);
+            msg_tensor(out, &t);
+        }
+    }
     if (carry_width > 0) {
         msg_key(out, "carry");
         msg_tensor(out, &carry);

@@ -222,18 +222,6 @@ static size_t member_place(const struct service *s)
     return i;
 }
 
-/* A ps is not an agent. Its entry in the list follows the agents', and has its own name
- * and the spaces of the first member. */
-static int add_ps(struct service *s, struct err *err)
-{
-    if (s->n_members == 0 || strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
-        return err_set(err, ERR_PROTOCOL, "role 'ps': '%s' is not the ps of its group",
-                       s->name);
-    s->agents[s->n_agents] = s->agents[s->members[0]];
-    memcpy(s->agents[s->n_agents].name, s->name, sizeof(s->name));
-    return 0;
-}
-
 /* *ret_central: 1 for the group's central process, which is not an agent. */
 static int parse_role(struct service *s, const msgpack_object *body, int *ret_central,
                       struct err *err)
@@ -244,8 +232,16 @@ static int parse_role(struct service *s, const msgpack_object *body, int *ret_ce
     if (rc < 0)
         return rc;
     *ret_central = strcmp(role, "central") == 0;
-    if (strcmp(role, "ps") == 0)
-        return add_ps(s, err);
+    if (strcmp(role, "ps") == 0) {
+        /* A ps is not an agent. Its entry in the list follows the agents', and has its own
+         * name and the spaces of the first member. */
+        if (s->n_members == 0 || strcmp(s->name, s->ps) != 0 || s->self != s->n_agents)
+            return err_set(err, ERR_PROTOCOL,
+                           "role 'ps': '%s' is not the ps of its group", s->name);
+        s->agents[s->n_agents] = s->agents[s->members[0]];
+        memcpy(s->agents[s->n_agents].name, s->name, sizeof(s->name));
+        return 0;
+    }
     if (!*ret_central && strcmp(role, "learner") != 0)
         return err_set(err, ERR_UNSUPPORTED,
                        "role '%s': this build has learner, central, ps", role);
@@ -288,20 +284,6 @@ static int parse_symmetry(struct service *s, const msgpack_object *body,
 
 /* ---- graph, session, first values ---- */
 
-/* Members of a group begin with the ps's initial values, because they draw with the ps's
- * keys. */
-static void join_group(struct service *s)
-{
-    struct share_group group = {.ps = s->ps, .members = s->members, .n = s->n_members};
-    char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
-
-    group.self = member_place(s);
-    s->share = share_new(&group);
-    (void)snprintf(scope, sizeof(scope), "%s/", s->name);
-    (void)snprintf(ps_scope, sizeof(ps_scope), "%s/", s->ps);
-    graph_alias_draws(s->graph, scope, ps_scope);
-}
-
 static int configure_build(struct service *s, int central, const struct world *world,
                            struct err *err)
 {
@@ -332,8 +314,19 @@ static int configure_build(struct service *s, int central, const struct world *w
         return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "algorithm"),
                           "%s cannot take hybrid actions", s->config.algorithm);
     s->graph = args.graph = graph_new();
-    if (s->n_members > 0)
-        join_group(s);
+    if (s->n_members > 0) {
+        /* members of a group begin with the ps's initial values, because they draw with
+         * the ps's keys */
+        struct share_group group = {
+            .ps = s->ps, .members = s->members, .n = s->n_members};
+        char scope[AGENT_NAME_MAX + 1], ps_scope[AGENT_NAME_MAX + 1];
+
+        group.self = member_place(s);
+        s->share = share_new(&group);
+        (void)snprintf(scope, sizeof(scope), "%s/", s->name);
+        (void)snprintf(ps_scope, sizeof(ps_scope), "%s/", s->ps);
+        graph_alias_draws(s->graph, scope, ps_scope);
+    }
     args.share = s->share;
     rc = algo_new(&s->algo, &args, err);
     if (rc == 0 && s->share != NULL && share_elements(s->share) == 0)
@@ -366,55 +359,6 @@ static void pack_stage(const struct stage *stage, struct msg_out *out)
     msg_put_u64(out, "repeat", stage->repeat > 1 ? (uint64_t)stage->repeat : 1);
 }
 
-/* Reports whether this agent's graph computes equal bytes on every machine; if not, the
- * first operation that may not. */
-static void pack_portable(struct service *s, struct msg_out *out)
-{
-    const struct operation *op = graph_first_libm(s->graph);
-    char text[256];
-
-    msg_put_bool(out, "portable", op == NULL);
-    if (op == NULL)
-        return;
-    (void)snprintf(text, sizeof(text), "op %s (%s)", operation_type(op),
-                   operation_name(op));
-    msg_put_str(out, "because", text);
-}
-
-static void pack_shared(const struct share *share, struct msg_out *out)
-{
-    msg_key(out, "shared");
-    msg_map(out, 2);
-    msg_put_u64(out, "elements", share_elements(share));
-    msg_put_u64(out, "layout", share_layout(share));
-}
-
-static void pack_columns(const struct service *s, struct msg_out *out)
-{
-    struct algo_column columns[ALGO_MAX_COLUMNS];
-    const size_t n = service_columns(s, columns);
-
-    msg_key(out, "columns");
-    msg_array(out, n);
-    for (size_t i = 0; i < n; i++) {
-        msg_map(out, 2);
-        msg_put_str(out, "name", columns[i].name);
-        msg_put_u64(out, "elements", (uint64_t)columns[i].elements);
-    }
-}
-
-static void pack_rows(const struct service *s, struct msg_out *out)
-{
-    struct algo_rows rows = {.kind = ROWS_TRANSITIONS, .length = 1};
-
-    if (s->ops->rows != NULL)
-        s->ops->rows(s->algo, &rows);
-    msg_key(out, "rows");
-    msg_map(out, 2);
-    msg_put_str(out, "kind", rows_kind_names[rows.kind]);
-    msg_put_u64(out, "length", (uint64_t)rows.length);
-}
-
 static void pack_reads(const struct reads *r, struct msg_out *out)
 {
     char name[STORE_COLUMN_NAME_MAX];
@@ -434,10 +378,15 @@ static void pack_reads(const struct reads *r, struct msg_out *out)
 
 static void pack_description(struct service *s, struct msg_out *out)
 {
+    /* the first operation that may not compute equal bytes on every machine */
+    const struct operation *libm = graph_first_libm(s->graph);
+    struct algo_rows rows = {.kind = ROWS_TRANSITIONS, .length = 1};
+    struct algo_column columns[ALGO_MAX_COLUMNS];
+    const size_t n_columns = service_columns(s, columns);
     size_t n;
     const struct stage *stages = service_stages(s, &n);
 
-    msg_map(out, 9u + (graph_first_libm(s->graph) != NULL) + (s->share != NULL));
+    msg_map(out, 9u + (libm != NULL) + (s->share != NULL));
     msg_key(out, "variables");
     service_pack_variables(s, out);
     msg_put_u64(out, "block_bytes", session_block_bytes(s->session));
@@ -446,13 +395,35 @@ static void pack_description(struct service *s, struct msg_out *out)
     for (size_t i = 0; i < n; i++)
         pack_stage(&stages[i], out);
     msg_put_u64(out, "carry", (uint64_t)service_carry_width(s));
-    if (s->share != NULL)
-        pack_shared(s->share, out);
-    pack_columns(s, out);
+    if (s->share != NULL) {
+        msg_key(out, "shared");
+        msg_map(out, 2);
+        msg_put_u64(out, "elements", share_elements(s->share));
+        msg_put_u64(out, "layout", share_layout(s->share));
+    }
+    msg_key(out, "columns");
+    msg_array(out, n_columns);
+    for (size_t i = 0; i < n_columns; i++) {
+        msg_map(out, 2);
+        msg_put_str(out, "name", columns[i].name);
+        msg_put_u64(out, "elements", (uint64_t)columns[i].elements);
+    }
     pack_reads(&s->reads, out);
-    pack_rows(s, out);
+    if (s->ops->rows != NULL)
+        s->ops->rows(s->algo, &rows);
+    msg_key(out, "rows");
+    msg_map(out, 2);
+    msg_put_str(out, "kind", rows_kind_names[rows.kind]);
+    msg_put_u64(out, "length", (uint64_t)rows.length);
     msg_put_bool(out, "proposes", service_proposes(s));
-    pack_portable(s, out);
+    msg_put_bool(out, "portable", libm == NULL);
+    if (libm != NULL) {
+        char text[256];
+
+        (void)snprintf(text, sizeof(text), "op %s (%s)", operation_type(libm),
+                       operation_name(libm));
+        msg_put_str(out, "because", text);
+    }
 }
 
 static int configure(struct service *s, const msgpack_object *body, struct err *err)

@@ -141,35 +141,6 @@ static void pack_item(const struct collection_item *item, struct msg_out *out)
     msg_str(out, text);
 }
 
-static void pack_collections(struct graph *g, struct msg_out *out)
-{
-    msg_array(out, (size_t)graph_n_collections(g));
-    for (int i = 0; i < graph_n_collections(g); i++) {
-        const char *name = graph_collection_name(g, i);
-        const struct collection_item *items;
-        const size_t n = collection_get(g, name, NULL, &items);
-
-        msg_array(out, 2);
-        msg_str(out, name);
-        msg_array(out, n);
-        for (size_t k = 0; k < n; k++)
-            pack_item(&items[k], out);
-    }
-}
-
-static void pack_uninitialized(struct service *s, struct msg_out *out)
-{
-    const size_t max = (size_t)graph_n_variables(s->graph);
-    const char **names = xcalloc(max + 1, sizeof(*names));
-    size_t n = report_uninitialized_variables(s->graph, s->session, names, max);
-
-    n = n < max ? n : max;
-    msg_array(out, n);
-    for (size_t i = 0; i < n; i++)
-        msg_str(out, names[i]);
-    free(names);
-}
-
 /* ---- what cannot run ---- */
 
 /* The first blocker of the operation's inputs; -1: none. A Merge needs one of its inputs. */
@@ -282,18 +253,6 @@ static size_t count_objects(struct graph *g)
     return objects;
 }
 
-static int check_size(struct graph *g, struct err *err)
-{
-    const size_t objects = count_objects(g), most = MSG_MAX_OBJECTS - MAX_OTHER_OBJECTS;
-
-    if (objects <= most)
-        return 0;
-    return err_set(err, ERR_LIMIT,
-                   "a graph of %d nodes, with %zu names, numbers and lists to tell of; a "
-                   "message has at most %zu",
-                   graph_n_operations(g), objects, most);
-}
-
 static void pack_answer(struct service *s, const struct metagraph_info *info,
                         const struct lacks *why, struct msg_out *out)
 {
@@ -310,9 +269,27 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
     for (int i = 0; i < n; i++)
         pack_node(graph_operation_at(s->graph, i), out);
     msg_key(out, "collections");
-    pack_collections(s->graph, out);
+    msg_array(out, (size_t)graph_n_collections(s->graph));
+    for (int i = 0; i < graph_n_collections(s->graph); i++) {
+        const char *name = graph_collection_name(s->graph, i);
+        const struct collection_item *items;
+        const size_t n_items = collection_get(s->graph, name, NULL, &items);
+
+        msg_array(out, 2);
+        msg_str(out, name);
+        msg_array(out, n_items);
+        for (size_t k = 0; k < n_items; k++)
+            pack_item(&items[k], out);
+    }
     msg_key(out, "uninitialized");
-    pack_uninitialized(s, out);
+    const size_t max = (size_t)graph_n_variables(s->graph);
+    const char **names = xcalloc(max + 1, sizeof(*names));
+    size_t n_names = report_uninitialized_variables(s->graph, s->session, names, max);
+    n_names = n_names < max ? n_names : max;
+    msg_array(out, n_names);
+    for (size_t i = 0; i < n_names; i++)
+        msg_str(out, names[i]);
+    free(names);
     msg_put_str(out, "no_values", why->restoring.msg);
     msg_put_str(out, "main_op", why->main_op.msg);
     pack_runnable(s->graph, out);
@@ -321,15 +298,23 @@ static void pack_answer(struct service *s, const struct metagraph_info *info,
 static int import(struct service *s, const struct import_request *q, uint32_t id,
                   struct msg_out *out, struct err *err)
 {
+    const size_t most = MSG_MAX_OBJECTS - MAX_OTHER_OBJECTS;
     struct metagraph_info info;
     struct lacks why = {0};
+    size_t objects;
     int rc;
 
     s->graph = graph_new();
     rc = metagraph_import(s->graph, q->metagraph, q->metagraph_bytes, NULL, &info, err);
     if (rc < 0)
         return rc;
-    rc = check_size(s->graph, err);
+    objects = count_objects(s->graph);
+    if (objects > most)
+        rc = err_set(
+            err, ERR_LIMIT,
+            "a graph of %d nodes, with %zu names, numbers and lists to tell of; a "
+            "message has at most %zu",
+            graph_n_operations(s->graph), objects, most);
     if (rc == 0)
         rc = open(s, q, &info, &why, err);
     if (rc == 0) {
@@ -371,33 +356,26 @@ int handle_import(struct service *s, const struct msg *m, struct msg_out *out,
 
 /* ---- export ---- */
 
-/* Exports the graph, with the nodes of a Saver for the variables that checkpoints hold.
- * Called once, since it adds those nodes to the graph. */
-static int export_graph(struct service *s, struct err *err)
-{
-    struct saver_options options = SAVER_DEFAULTS;
-    struct saver *saver = NULL;
-    int rc;
-
-    options.allow_empty = 1;
-    rc = saver_new(&saver, s->graph, &options, err);
-    if (rc < 0)
-        return rc;
-    metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
-    saver_free(saver);
-    return 0;
-}
-
 int handle_metagraph(struct service *s, const struct msg *m, struct msg_out *out,
                      struct err *err)
 {
-    int rc = s->metagraph.len == 0 ? export_graph(s, err) : 0;
+    /* with the nodes of a Saver for the variables that checkpoints hold; once, since they are
+     * added to the graph */
+    if (s->metagraph.len == 0) {
+        struct saver_options options = SAVER_DEFAULTS;
+        struct saver *saver = NULL;
+        int rc;
 
-    if (rc == 0 && s->metagraph.len > FRAME_MAX_BYTES - ENVELOPE_BYTES)
-        rc = err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
-                     s->metagraph.len);
-    if (rc < 0)
-        return rc;
+        options.allow_empty = 1;
+        rc = saver_new(&saver, s->graph, &options, err);
+        if (rc < 0)
+            return rc;
+        metagraph_export(&s->metagraph, s->graph, saver_as_def(saver), NULL);
+        saver_free(saver);
+    }
+    if (s->metagraph.len > FRAME_MAX_BYTES - ENVELOPE_BYTES)
+        return err_set(err, ERR_LIMIT, "a graph of %zu bytes fits no message",
+                       s->metagraph.len);
     msg_begin_response(out, m->id);
     msg_map(out, 1);
     msg_key(out, "metagraph");

@@ -55,25 +55,6 @@ static int read_some(int fd, struct frame_reader *r, struct err *err)
 
 /* ---- what the supervisor's trace and the log show ---- */
 
-static int is_timed(const struct loop *l)
-{
-    return l->is_traced || log_get_level() >= LOG_LEVEL_DEBUG;
-}
-
-static int send_span(struct loop *l, uint64_t began_ns, uint64_t ended_ns,
-                     struct err *err)
-{
-    struct msg_out *o = &l->out;
-
-    msg_begin_notification(o, "span");
-    msg_map(o, 4);
-    msg_put_u64(o, "id", l->m.id);
-    msg_put_str(o, "method", l->m.method);
-    msg_put_u64(o, "began", began_ns);
-    msg_put_u64(o, "ended", ended_ns);
-    return loop_send(l->fd_out, o, err);
-}
-
 /* ---- requests ---- */
 
 /* Shows the first request to who wants to see it. Returns 1 if that failed; then it is
@@ -96,7 +77,7 @@ static int is_refused(struct loop *l, size_t len)
 /* Returns 1 if the loop ends, 0 if it continues, or an error if the stream is broken. */
 static int handle_request(struct loop *l, size_t len, struct err *err)
 {
-    const int timed = is_timed(l);
+    const int timed = l->is_traced || log_get_level() >= LOG_LEVEL_DEBUG;
     const uint64_t began_ns = timed ? (uint64_t)monotonic_ns() : 0;
     uint64_t ended_ns;
     int ends, rc;
@@ -110,8 +91,17 @@ static int handle_request(struct loop *l, size_t len, struct err *err)
         return rc < 0 ? rc : ends;
     log_debug("answered %s, request %" PRIu32 ", after %.1f us", l->m.method, l->m.id,
               (double)(ended_ns - began_ns) / 1e3);
-    if (l->is_traced)
-        rc = send_span(l, began_ns, ended_ns, err);
+    if (l->is_traced) {
+        struct msg_out *o = &l->out;
+
+        msg_begin_notification(o, "span");
+        msg_map(o, 4);
+        msg_put_u64(o, "id", l->m.id);
+        msg_put_str(o, "method", l->m.method);
+        msg_put_u64(o, "began", began_ns);
+        msg_put_u64(o, "ended", ended_ns);
+        rc = loop_send(l->fd_out, o, err);
+    }
     return rc < 0 ? rc : ends;
 }
 

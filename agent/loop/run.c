@@ -171,29 +171,23 @@ static int check_fetched(const struct run_request *q, struct err *err)
     return 0;
 }
 
-static int is_fed(const struct run_request *q, struct output x)
-{
-    for (size_t i = 0; i < q->n_feeds; i++)
-        if (output_same(q->feeds[i].output, x))
-            return 1;
-    return 0;
-}
-
 /* Feeds the live settings that the client does not feed, as the algorithm's own runs do.
  * A client's run has no step: without an environment schedules are refused
  * (run_config.h). */
 static int add_live_feeds(struct service *s, struct run_request *q, struct err *err)
 {
+    struct run_args given = {.n_feeds = q->n_feeds};
     size_t n = 0;
     const struct live *lives =
         s->ops != NULL && s->ops->lives != NULL ? s->ops->lives(s->algo, &n) : NULL;
 
     q->feeds = xreallocarray(q->feeds, q->n_feeds + n + 1, sizeof(*q->feeds));
+    given.feeds = q->feeds;
     q->live = xcalloc(n, sizeof(*q->live));
     for (size_t i = 0; i < n; i++) {
         int rc;
 
-        if (!output_valid(lives[i].constant) || is_fed(q, lives[i].constant))
+        if (!output_valid(lives[i].constant) || run_is_fed(&given, lives[i].constant))
             continue;
         rc = live_value(&lives[i], s->session, 0, &q->live[i], err);
         if (rc < 0)
@@ -230,15 +224,6 @@ static int run(struct service *s, const struct msg *m, struct run_request *q,
     return rc < 0 ? rc : check_fetched(q, err);
 }
 
-static void pack_fetched(const struct run_request *q, struct msg_out *out)
-{
-    msg_map(out, 1);
-    msg_key(out, "fetched");
-    msg_array(out, q->n_fetches);
-    for (size_t i = 0; i < q->n_fetches; i++)
-        msg_tensor(out, &q->values[i]);
-}
-
 /* Whether the request itself is at fault: it is then refused, and would be refused again.
  * Other errors are failures of this process. */
 static int is_askers_fault(int code)
@@ -255,7 +240,11 @@ int handle_run(struct service *s, const struct msg *m, struct msg_out *out,
 
     if (rc == 0) {
         msg_begin_response(out, m->id);
-        pack_fetched(&q, out);
+        msg_map(out, 1);
+        msg_key(out, "fetched");
+        msg_array(out, q.n_fetches);
+        for (size_t i = 0; i < q.n_fetches; i++)
+            msg_tensor(out, &q.values[i]);
     } else if (is_askers_fault(rc)) {
         msg_begin_response(out, m->id);
         msg_map(out, 1);

@@ -196,20 +196,6 @@ static void pack_result(const struct stage_result *res, const struct fetch *fetc
     fetch_pack(fetch, out);
 }
 
-static int run_stage(struct service *s, const struct stage_args *args,
-                     struct stage_result *res, struct err *err)
-{
-    const struct proposer who = {.algo = s->algo,
-                                 .act = s->ops->act,
-                                 .self = &s->agents[s->self],
-                                 .n_agents = s->n_agents,
-                                 .carry = service_carry_width(s)};
-
-    return args->stage == &any_propose
-               ? proposals_make(&s->proposals, &who, s->session, args, res, err)
-               : s->ops->stage(s->algo, s->session, args, res, err);
-}
-
 int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
                  struct err *err)
 {
@@ -228,7 +214,14 @@ int handle_stage(struct service *s, const struct msg *m, struct msg_out *out,
     args.input = find_input;
     args.input_ctx = &inputs;
     args.symmetry = s->symmetry;
-    rc = run_stage(s, &args, &res, &why);
+    const struct proposer who = {.algo = s->algo,
+                                 .act = s->ops->act,
+                                 .self = &s->agents[s->self],
+                                 .n_agents = s->n_agents,
+                                 .carry = service_carry_width(s)};
+    rc = args.stage == &any_propose
+             ? proposals_make(&s->proposals, &who, s->session, &args, &res, &why)
+             : s->ops->stage(s->algo, s->session, &args, &res, &why);
     if (rc == 0 && args.stage->writes && s->config.stop_on_nonfinite &&
         (rc = check_finite(s, args.stage, &res, &why)) < 0 &&
         fetch_note_failure(fetch, &why))

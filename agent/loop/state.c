@@ -135,14 +135,6 @@ static int read_value(struct service *s, const msgpack_object_kv *kv, int resize
     return 0;
 }
 
-static int check_block(struct service *s, const void *block, size_t len, struct err *err)
-{
-    if (block != NULL && len != session_block_bytes(s->session))
-        return err_set(err, ERR_SHAPE, "block: %zu bytes, %zu expected", len,
-                       session_block_bytes(s->session));
-    return 0;
-}
-
 /* Restores the block, then single variables; checks everything before it changes
  * anything. */
 int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
@@ -158,9 +150,11 @@ int handle_restore(struct service *s, const struct msg *m, struct msg_out *out,
 
     if ((rc = msg_get_bin(&m->body, "block", &block, &len, err)) < 0 ||
         (rc = msg_get_map(&m->body, "values", &values, err)) < 0 ||
-        (rc = msg_get_bool(&m->body, "resized", &resized, err)) < 0 ||
-        (rc = check_block(s, block, len, err)) < 0)
+        (rc = msg_get_bool(&m->body, "resized", &resized, err)) < 0)
         return rc;
+    if (block != NULL && len != session_block_bytes(s->session))
+        return err_set(err, ERR_SHAPE, "block: %zu bytes, %zu expected", len,
+                       session_block_bytes(s->session));
     n = values != NULL ? values->via.map.size : 0;
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         rc = read_value(s, &values->via.map.ptr[i], resized, &v, &t, err);

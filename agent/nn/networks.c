@@ -16,9 +16,12 @@ static struct output hidden_layers(struct graph *g, struct output x,
     return x;
 }
 
-/* x (N, stack size) > (N, height, width, stack channels) */
-static struct output images_of(struct graph *g, struct output x, const struct obs_form *p)
+/* x (N, stack size) > (N, y, x, filters) */
+static struct output see_images(struct graph *g, struct output x,
+                                const struct network_config *net,
+                                const struct obs_form *p)
 {
+    /* x (N, stack size) > (N, height, width, stack channels) */
     const int64_t points = p->height * p->width, channels = p->stack * p->channels;
 
     if (p->stack > 1) {
@@ -26,15 +29,7 @@ static struct output images_of(struct graph *g, struct output x, const struct ob
         x = binary(g, "Transpose", x,
                    constant_i32s(g, (int32_t[]){0, 2, 1, 3}, 4, "perm"), NULL);
     }
-    return reshape(g, x, &SHAPE(-1, p->height, p->width, channels), NULL);
-}
-
-/* x (N, stack size) > (N, y, x, filters) */
-static struct output see_images(struct graph *g, struct output x,
-                                const struct network_config *net,
-                                const struct obs_form *p)
-{
-    struct output y = images_of(g, x, p);
+    struct output y = reshape(g, x, &SHAPE(-1, p->height, p->width, channels), NULL);
 
     if (p->is_u8)
         y = binary(g, "Mul", y, constant_f32(g, 1.0f / 255.0f, NULL), NULL);

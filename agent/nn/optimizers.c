@@ -100,16 +100,6 @@ static int compare_tensor_names(const char *a, const char *b)
     return (*a != '\0' ? *a : ':') - (*b != '\0' ? *b : ':');
 }
 
-static const struct variable *first_by_name(const struct gradient *grads, size_t n)
-{
-    const struct variable *first = grads[0].variable;
-
-    for (size_t i = 1; i < n; i++)
-        if (compare_tensor_names(grads[i].variable->name, first->name) < 0)
-            first = grads[i].variable;
-    return first;
-}
-
 /* Powers are plain tf.Variables beside the first variable by name, made before the
  * optimiser's own name scope is opened (Optimizer._create_non_slot_variable). */
 static void make_powers(struct application *a, const struct gradient *grads, size_t n)
@@ -118,7 +108,10 @@ static void make_powers(struct application *a, const struct gradient *grads, siz
 
     if (a->rule->n_powers == 0)
         return;
-    first = first_by_name(grads, n);
+    first = grads[0].variable;
+    for (size_t i = 1; i < n; i++)
+        if (compare_tensor_names(grads[i].variable->name, first->name) < 0)
+            first = grads[i].variable;
     colocate_with_enter(a->g, first->ref.op);
     for (int i = 0; i < a->rule->n_powers; i++) {
         const float initial = (float)config_value(a, 1 + i);
@@ -261,4 +254,44 @@ struct operation *apply_gradients(struct graph *g, const struct optimizer_config
     free(slots);
     free(ops);
     return train_op;
+}
+
+/* ---- clipping ---- */
+
+struct output global_norm(struct graph *g, const struct gradient *grads, size_t n)
+{
+    struct output *halves = xcalloc(n, sizeof(*halves));
+    struct output sum;
+
+    name_scope_enter(g, "global_norm");
+    for (size_t i = 0; i < n; i++)
+        halves[i] = unary(g, "L2Loss", grads[i].grad, NULL);
+    sum = reduce(g, "Sum", stacked(g, halves, n, "stack"), NULL, 0, 0, NULL);
+    sum = mul(g, sum, constant_f32(g, 2.0f, NULL));
+    sum = unary(g, "Sqrt", sum, "global_norm");
+    name_scope_leave(g);
+    free(halves);
+    return sum;
+}
+
+void clip_gradients_by_norm(struct graph *g, struct gradient *grads, size_t n,
+                            struct output clip_norm)
+{
+    for (size_t i = 0; i < n; i++)
+        grads[i].grad = clip_by_norm(g, grads[i].grad, clip_norm, NULL);
+}
+
+void clip_gradients_by_global_norm(struct graph *g, struct gradient *grads, size_t n,
+                                   struct output norm, struct output clip_norm)
+{
+    struct output one, limit, scale;
+
+    name_scope_enter(g, "clip_by_global_norm");
+    one = constant_f32(g, 1.0f, NULL);
+    limit = binary(g, "RealDiv", one, clip_norm, "truediv");
+    scale = binary(g, "Minimum", binary(g, "RealDiv", one, norm, "truediv"), limit, NULL);
+    scale = mul(g, clip_norm, scale);
+    for (size_t i = 0; i < n; i++)
+        grads[i].grad = mul(g, grads[i].grad, scale);
+    name_scope_leave(g);
 }

@@ -19,13 +19,6 @@ static struct output from(struct graph *g, const char *type, double c, struct ou
     return binary(g, type, constant_f32(g, (float)c, NULL), x, NULL);
 }
 
-static struct output sum_row(struct graph *g, struct output x)
-{
-    static const int32_t columns = 1;
-
-    return reduce(g, "Sum", x, &columns, 1, 1, NULL);
-}
-
 /* ---- choices ---- */
 
 struct output forbid_choices(struct graph *g, struct output logits, struct output allowed)
@@ -48,7 +41,7 @@ static struct output standard_log_prob(struct graph *g, struct output z,
     struct output far = with(g, "Mul", square(g, z), -0.5);
 
     far = binary(g, "Sub", far, log_std, NULL);
-    return sum_row(g, with(g, "Sub", far, LOG_2_PI / 2));
+    return sum_of_row(g, with(g, "Sub", far, LOG_2_PI / 2));
 }
 
 static struct output deviations(struct graph *g, struct output mean,
@@ -77,7 +70,7 @@ struct output normal_entropy(struct graph *g, struct output rows, struct output 
     name_scope_enter(g, "entropy");
     each = zeros_like(g, rows, NULL); /* broadcasts a log_std (U) to (B, U) */
     each = binary(g, "Add", each, log_std, NULL);
-    each = sum_row(g, with(g, "Add", each, (1 + LOG_2_PI) / 2));
+    each = sum_of_row(g, with(g, "Add", each, (1 + LOG_2_PI) / 2));
     name_scope_leave(g);
     return each;
 }
@@ -90,7 +83,7 @@ static struct output log_slope(struct graph *g, struct output x, double half)
     struct output tail = unary(g, "Softplus", with(g, "Mul", x, -2), NULL);
 
     x = from(g, "Sub", LOG_2 + log(half) / 2, binary(g, "Add", x, tail, NULL));
-    return sum_row(g, with(g, "Mul", x, 2));
+    return sum_of_row(g, with(g, "Mul", x, 2));
 }
 
 struct squashed_normal squashed_normal(struct graph *g, struct output mean,

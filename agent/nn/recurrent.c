@@ -201,14 +201,6 @@ struct output cell_output(struct graph *g, const struct cell *c, struct output c
 
 /* ---- sequences ---- */
 
-static struct state faded(struct graph *g, struct state s, struct output keep)
-{
-    if (output_valid(s.c))
-        s.c = mul(g, s.c, keep);
-    s.h = mul(g, s.h, keep);
-    return s;
-}
-
 struct output cell_unroll(struct graph *g, const struct cell *c, struct output x,
                           struct output carry, struct output first, int steps,
                           struct output *ret_carry)
@@ -224,8 +216,11 @@ struct output cell_unroll(struct graph *g, const struct cell *c, struct output x
         cut_gates(g, first, 0, steps, keep);
     }
     for (int t = 0; t < steps; t++) {
-        if (output_valid(first))
-            s = faded(g, s, keep[t]);
+        if (output_valid(first)) {
+            if (output_valid(s.c))
+                s.c = mul(g, s.c, keep[t]);
+            s.h = mul(g, s.h, keep[t]);
+        }
         s = step(g, c, xs[t], s);
         ys[t] = s.h;
     }

@@ -538,16 +538,11 @@ static int reshape_shape(const struct shape_args *args)
     return 0;
 }
 
-static int reshape_to_input(struct graph *g, struct operation *op, struct output d,
-                            struct output *grad_in)
-{
-    grad_in[0] = binary(g, "Reshape", d, shape_of(g, input_of(op, 0), NULL), NULL);
-    return grad_done(grad_in, 1);
-}
-
 GRAD(reshape_grad)
 {
-    return reshape_to_input(g, op, grad_out[0], grad_in);
+    grad_in[0] =
+        binary(g, "Reshape", grad_out[0], shape_of(g, input_of(op, 0), NULL), NULL);
+    return grad_done(grad_in, 1);
 }
 
 /* Elements of a smaller type are those of one more dimension. Kernels get halves as float32, of
@@ -675,15 +670,6 @@ static int tile_shape(const struct shape_args *args)
     return 0;
 }
 
-static struct output stack2(struct graph *g, struct output a, struct output b)
-{
-    struct op_builder *p = op_begin(g, "Pack", "stack");
-
-    op_input(p, a);
-    op_input(p, b);
-    return (struct output){op_finish(p), 0};
-}
-
 /* Reshapes the gradient to (multiple 0, dim 0, multiple 1, ...) and sums over the
  * multiples. */
 GRAD(tile_grad)
@@ -693,7 +679,7 @@ GRAD(tile_grad)
     const int32_t swap[] = {1, 0};
 
     split = cast(g, input_of(op, 1), DT_INT32, NULL);
-    split = stack2(g, split, shape_of(g, x, NULL));
+    split = stacked(g, (struct output[]){split, shape_of(g, x, NULL)}, 2, "stack");
     split = binary(g, "Transpose", split, constant_i32s(g, swap, 2, "transpose/perm"),
                    "transpose");
     split = reshape(g, split, &flat, NULL);

@@ -44,16 +44,6 @@ static int64_t diagonal_begin(const struct band *b, int64_t k)
     return is_left ? 0 : b->longest - diagonal_length(b, k);
 }
 
-/* V3 has the attribute; V2 aligns to the left, and V1 has one diagonal. */
-static void read_align(const struct operation *op, struct band *b)
-{
-    const struct attr *a = operation_attr(op, "align");
-    const char *text = a != NULL && a->s_len > 0 ? a->s : "LEFT_LEFT";
-
-    b->right_above = strncmp(text, "RIGHT_", 6) == 0;
-    b->right_below = strstr(text, "_RIGHT") != NULL;
-}
-
 /* The diagonals that k (one, or the lower and the upper) names; NULL: the main one. */
 static int read_k(const struct tensor *k, struct band *b)
 {
@@ -113,7 +103,11 @@ static struct band band_of(const struct kernel_args *a, const struct tensor *mat
     struct band b = {.rows = s->dim[s->rank - 2], .cols = s->dim[s->rank - 1]};
 
     (void)read_k(k, &b); /* the shape rule has checked it */
-    read_align(a->op, &b);
+    /* V3 has the attribute; V2 aligns to the left, and V1 has one diagonal. */
+    const struct attr *align = operation_attr(a->op, "align");
+    const char *text = align != NULL && align->s_len > 0 ? align->s : "LEFT_LEFT";
+    b.right_above = strncmp(text, "RIGHT_", 6) == 0;
+    b.right_below = strstr(text, "_RIGHT") != NULL;
     b.longest = least(b.rows + least(b.upper, 0), b.cols - most(b.lower, 0));
     return b;
 }

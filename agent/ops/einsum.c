@@ -518,7 +518,6 @@ static struct output spread(struct graph *g, struct output d, const char *out,
 {
     char left[TERM_MAX], equation[EQUATION_MAX];
     struct output parts[SHAPE_MAX_RANK + 1], dims;
-    struct op_builder *b;
     int n = 0;
 
     pick_letters(in, out, 1, 0, left);
@@ -529,11 +528,7 @@ static struct output spread(struct graph *g, struct output d, const char *out,
 
         parts[n++] = vector_slice(g, in_shape, axis, axis + 1, "shrink_axis_mask");
     }
-    b = op_begin(g, "Pack", "stack");
-    for (int i = 0; i < n; i++)
-        op_input(b, parts[i]);
-    dims = (struct output){op_finish(b), 0};
-    parts[0] = dims;
+    parts[0] = stacked(g, parts, (size_t)n, "stack");
     parts[1] = shape_of(g, d, NULL);
     dims = concat(g, parts, 2, 0, NULL);
     d = binary(g, "BroadcastTo", d, dims, NULL);
@@ -569,13 +564,6 @@ static struct output dots_of(struct graph *g, const char *term, struct output sh
                         after == 0        ? "end_mask"
                         : *ret_begin == 0 ? "begin_mask"
                                           : NULL);
-}
-
-static struct output sum_dots(struct graph *g, struct output d, struct output axes,
-                              int begin, struct output shape)
-{
-    axes = with_scalar(g, "Add", axes, begin, "add");
-    return binary(g, "Reshape", binary(g, "Sum", d, axes, NULL), shape, NULL);
 }
 
 static void copy_term(const struct term *t, char *ret)
@@ -618,9 +606,13 @@ GRAD(einsum_grad)
     for (int i = 0; i < 2; i++)
         dots[i] = dots_of(g, in[i], shape[i], &begin[i]);
     axes = binary(g, "BroadcastGradientArgs", dots[0], dots[1], NULL);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        const struct output at =
+            with_scalar(g, "Add", (struct output){axes.op, i}, begin[i], "add");
+
         grad_in[i] =
-            sum_dots(g, grad_in[i], (struct output){axes.op, i}, begin[i], shape[i]);
+            binary(g, "Reshape", binary(g, "Sum", grad_in[i], at, NULL), shape[i], NULL);
+    }
     return grad_done(grad_in, 2);
 }
 

@@ -33,12 +33,6 @@ static void set_text(struct tensor *t, int64_t i, char *text)
 
 /* ---- checkpoints ---- */
 
-/* Where the tensors begin among the inputs of an operation that saves them. */
-static int first_tensor(const struct operation *op)
-{
-    return operation_is(op, "Save") ? 2 : 3;
-}
-
 /* Checks the inputs filename, tensor_names and, unless it is NULL, shape_and_slices, which
  * belong to n tensors. */
 static int check_names(const struct operation *op, const struct tensor *names,
@@ -78,7 +72,7 @@ static int save_one(const struct target *to, const char *name, const char *text,
 
 static int save_all(const struct kernel_args *a, const struct target *to)
 {
-    const int first = first_tensor(a->op);
+    const int first = operation_is(a->op, "Save") ? 2 : 3; /* the first of the tensors */
     const struct tensor *slices = first > 2 ? a->in[2] : NULL;
     int rc = check_names(a->op, a->in[1], slices, a->n_in - first, a->err);
 
@@ -104,18 +98,6 @@ static int want_files(const struct kernel_args *a)
                : 0;
 }
 
-/* As TensorFlow's writers do: a Saver of shards has its parts in a folder of their own. If it
- * cannot be made, creating the file says so. */
-static void make_folder_of(const char *path)
-{
-    const char *end = strrchr(path, '/');
-    char *folder = xstrndup(path, end != NULL ? (size_t)(end - path) : 0);
-
-    if (folder[0] != '\0')
-        (void)tree_make(folder, NULL);
-    free(folder);
-}
-
 /* in: prefix, tensor_names, shape_and_slices, tensors */
 static int kern_save(const struct kernel_args *a)
 {
@@ -124,7 +106,14 @@ static int kern_save(const struct kernel_args *a)
     int rc = want_files(a);
 
     if (rc == 0) {
-        make_folder_of(prefix);
+        /* As TensorFlow's writers do: a Saver of shards has its parts in a folder of their
+         * own. If it cannot be made, creating the file says so. */
+        const char *end = strrchr(prefix, '/');
+        char *folder = xstrndup(prefix, end != NULL ? (size_t)(end - prefix) : 0);
+
+        if (folder[0] != '\0')
+            (void)tree_make(folder, NULL);
+        free(folder);
         rc = bundle_writer_new(&to.v2, prefix, 0, a->err);
     }
     if (rc == 0)
@@ -266,16 +255,6 @@ static int copy_entry(struct bundle_writer *w, struct bundle_reader *part,
     return rc;
 }
 
-/* Copies all tensors of one part to the writer's current shard. */
-static int copy_part(struct bundle_writer *w, struct bundle_reader *part, struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < bundle_reader_count(part); i++)
-        rc = copy_entry(w, part, bundle_reader_entry(part, i), err);
-    return rc;
-}
-
 /* Removes the files of a part, and its directory if that is then empty. Errors are
  * ignored: files that are left over do no harm. */
 static void remove_part(const char *prefix)
@@ -318,7 +297,8 @@ static int kern_merge_checkpoints(const struct kernel_args *a)
             bundle_writer_next_shard(w);
         rc = open_bundle(a->in[0], i, &b, a->err);
         if (rc == 0)
-            rc = copy_part(w, b, a->err);
+            for (size_t k = 0; rc == 0 && k < bundle_reader_count(b); k++)
+                rc = copy_entry(w, b, bundle_reader_entry(b, k), a->err);
         bundle_reader_free(b);
     }
     if (rc == 0)

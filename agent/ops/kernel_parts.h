@@ -48,6 +48,34 @@ static inline int want_f32(const struct kernel_args *a)
                          dtype_name(a->out[0]->dtype));
 }
 
+/* ERR_UNSUPPORTED for a kernel that has float32, float64, int32 and int64. */
+static inline int want_number(const struct kernel_args *a)
+{
+    const enum dtype t = a->out[0]->dtype;
+
+    if (t == DT_FLOAT || t == DT_DOUBLE || t == DT_INT32 || t == DT_INT64)
+        return 0;
+    return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
+                   operation_type(a->op), dtype_name(t));
+}
+
+/* Which of the matrices of `s` is under matrix z of `result` (broadcasting). */
+static inline int64_t matrix_under(const struct shape *s, const struct shape *result,
+                                   int64_t z)
+{
+    int64_t at = 0, step = 1;
+
+    for (int d = result->rank - 3; d >= 0; d--) {
+        const int o = d - (result->rank - s->rank);
+
+        if (o >= 0 && s->dim[o] > 1)
+            at += z % result->dim[d] * step;
+        step *= o >= 0 ? s->dim[o] : 1;
+        z /= result->dim[d];
+    }
+    return at;
+}
+
 /* c (m, n) = a (m, k) b (k, n); ta, tb: that operand is stored transposed. float32 by dense.h,
  * other types with k innermost, in order (matrix.c). 0, or -1: no product of this type. */
 struct matrix_product {

@@ -97,22 +97,6 @@ static int kern_matmul(const struct kernel_args *a)
     return product(a, &p, (struct batch){0});
 }
 
-/* Returns the operand's matrix for matrix `z` of the result (broadcasting). */
-static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
-{
-    int64_t at = 0, step = 1;
-
-    for (int d = result->rank - 3; d >= 0; d--) {
-        int o = d - (result->rank - s->rank);
-
-        if (o >= 0 && s->dim[o] > 1)
-            at += z % result->dim[d] * step;
-        step *= o >= 0 ? s->dim[o] : 1;
-        z /= result->dim[d];
-    }
-    return at;
-}
-
 /* All three tensors are of one type. */
 static int kern_batch_matmul(const struct kernel_args *a)
 {

@@ -62,13 +62,6 @@ int kern_log_softmax(const struct kernel_args *a)
     return softmax_rows(a, 1);
 }
 
-/* Elements from a row of `t`, and from a column, to the next: 0 where it is broadcast. */
-static void broadcast_steps(const struct tensor *t, int64_t *ret_row, int64_t *ret_column)
-{
-    *ret_row = t->shape.dim[0] == 1 ? 0 : t->shape.dim[1];
-    *ret_column = t->shape.dim[1] == 1 ? 0 : 1;
-}
-
 /* Per row: loss = -sum(labels log softmax(logits)), and its gradient with respect to the
  * logits, softmax(logits) - labels. in: logits, labels (rows, n), or of one row or column; out:
  * loss (rows), backprop (rows, n). */
@@ -79,7 +72,10 @@ static int kern_softmax_xent(const struct kernel_args *a)
     int64_t rows, n, row, column;
 
     rows_of(a->out[1], &rows, &n);
-    broadcast_steps(a->in[1], &row, &column);
+    /* elements from a row, and from a column, to the next: 0 where it is broadcast */
+    const struct tensor *t = a->in[1];
+    row = t->shape.dim[0] == 1 ? 0 : t->shape.dim[1];
+    column = t->shape.dim[1] == 1 ? 0 : 1;
     if (!shape_equal(&logits->shape, &a->out[1]->shape)) {
         (void)kern_broadcast_to(&spread);
         logits = a->out[1];

@@ -290,23 +290,17 @@ static int places_shape(const struct shape_args *args)
     return 0;
 }
 
-/* weights: as the integers, or none */
-static int check_weights(const struct shape_args *args)
-{
-    const struct shape *x = &args->in[0], *w = &args->in[2];
-
-    if (!shape_known(w) || shape_elements(w) == 0 || shape_compatible(x, w))
-        return 0;
-    return err_set(args->err, ERR_SHAPE, "weights %s for %s", shape_text(w),
-                   shape_text(x));
-}
-
 static int bin_number(const struct shape_args *args, int64_t *ret)
 {
     *ret = -1;
     if (value_ints(args, 1, ret, 1) == 1 && *ret < 0)
         return err_set(args->err, ERR_SHAPE, "%lld bins", (long long)*ret);
-    return check_weights(args);
+    /* weights: as the integers, or none */
+    const struct shape *x = &args->in[0], *w = &args->in[2];
+    if (!shape_known(w) || shape_elements(w) == 0 || shape_compatible(x, w))
+        return 0;
+    return err_set(args->err, ERR_SHAPE, "weights %s for %s", shape_text(w),
+                   shape_text(x));
 }
 
 static int bincount_shape(const struct shape_args *args)
@@ -358,16 +352,12 @@ static struct output places_of_best(struct graph *g, struct operation *op,
 {
     const int64_t all = -1;
     struct output at = output_of(op, 1), n, parts[2], rows, first, axis;
-    struct op_builder *b;
     struct tensor t = tensor_scalar_i64(&all);
 
     parts[1] = last_dimension(g, shape_of(g, at, NULL));
     parts[0] = constant(g, &t, "stack/0");
-    b = op_begin(g, "Pack", "stack");
-    op_input(b, parts[0]);
-    op_input(b, parts[1]);
     at = cast(g, at, DT_INT32, NULL);
-    at = binary(g, "Reshape", at, (struct output){op_finish(b), 0}, NULL);
+    at = binary(g, "Reshape", at, stacked(g, parts, 2, "stack"), NULL);
     n = last_dimension(g, in_shape);
     rows = vector_slice(g, shape_of(g, at, NULL), 0, 1, "shrink_axis_mask");
     rows = binary(g, "Mul", cast(g, rows, DT_INT64, NULL), n, "mul");
@@ -382,7 +372,6 @@ static struct output places_of_best(struct graph *g, struct operation *op,
 GRAD(top_k_grad)
 {
     struct output in_shape = shape_of(g, input_of(op, 0), NULL), at, d, n, axis;
-    struct op_builder *b;
 
     if (!output_valid(grad_out[0]))
         return 0;
@@ -391,9 +380,7 @@ GRAD(top_k_grad)
     at = binary(g, "ExpandDims", at, axis, NULL);
     d = flat(g, grad_out[0]);
     n = reduce(g, "Prod", in_shape, (const int32_t[]){0}, 1, 0, NULL);
-    b = op_begin(g, "Pack", "ScatterNd/shape");
-    op_input(b, n);
-    d = ternary(g, "ScatterNd", at, d, (struct output){op_finish(b), 0}, NULL);
+    d = ternary(g, "ScatterNd", at, d, stacked(g, &n, 1, "ScatterNd/shape"), NULL);
     grad_in[0] = binary(g, "Reshape", d, in_shape, NULL);
     return grad_done(grad_in, 1);
 }

@@ -110,16 +110,6 @@ static void divide_row(const struct tensor *y, int64_t row, int64_t width, doubl
     }
 }
 
-static int check_type(const struct kernel_args *a)
-{
-    const enum dtype t = a->in[0]->dtype;
-
-    if (t == DT_FLOAT || t == DT_DOUBLE || t == DT_INT32 || t == DT_INT64)
-        return 0;
-    return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
-                   operation_type(a->op), dtype_name(t));
-}
-
 static int64_t row_width(const struct tensor *x, int id_rank)
 {
     return span(&x->shape, id_rank, x->shape.rank);
@@ -133,7 +123,7 @@ static int fold_unsorted(const struct kernel_args *a, enum fold how)
     const struct tensor *x = a->in[0], *ids = a->in[1], *y = a->out[0];
     const int64_t rows = y->shape.dim[0], width = row_width(x, ids->shape.rank);
 
-    if (check_type(a) != 0)
+    if (want_number(a) != 0)
         return ERR_UNSUPPORTED;
     segments_fill(y, how);
     for (int64_t i = 0; i < tensor_elements(ids); i++) {
@@ -204,7 +194,7 @@ static int fold_sorted(const struct kernel_args *a, const struct tensor *indices
     const int64_t n = tensor_elements(ids), width = row_width(x, 1);
     int64_t begin = 0;
 
-    if (check_type(a) != 0)
+    if (want_number(a) != 0)
         return ERR_UNSUPPORTED;
     segments_fill(y, how == FOLD_PROD ? FOLD_PROD : FOLD_SUM);
     for (int64_t i = 0; i < n; i++) {

@@ -437,11 +437,8 @@ static struct op_builder *begin_strided(struct graph *g, const char *type,
 static struct output column_shape(struct graph *g, struct output x)
 {
     struct output rank = rank_of(g, x), one = constant_i32(g, 1, "stack/1");
-    struct op_builder *b = op_begin(g, "Pack", "stack");
 
-    op_input(b, rank);
-    op_input(b, one);
-    return (struct output){op_finish(b), 0};
+    return stacked(g, (struct output[]){rank, one}, 2, "stack");
 }
 
 /* The gradient at the place of the slice, zeros elsewhere. */

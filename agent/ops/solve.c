@@ -213,22 +213,6 @@ static int solve_equations(const struct work *w, double *b, int64_t k)
     return 0;
 }
 
-/* Returns which of the matrices of `s` is under matrix z of `result` (broadcasting). */
-static int64_t matrix_under(const struct shape *s, const struct shape *result, int64_t z)
-{
-    int64_t at = 0, step = 1;
-
-    for (int d = result->rank - 3; d >= 0; d--) {
-        const int o = d - (result->rank - s->rank);
-
-        if (o >= 0 && s->dim[o] > 1)
-            at += z % result->dim[d] * step;
-        step *= o >= 0 ? s->dim[o] : 1;
-        z /= result->dim[d];
-    }
-    return at;
-}
-
 /* in: matrix, rhs */
 static int solve(const struct kernel_args *a, int is_triangular)
 {

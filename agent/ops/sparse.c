@@ -191,20 +191,10 @@ void sparse_add(const struct tensor *y, int64_t i, const struct tensor *x, int64
     combine(y, i, x, j, COMBINE_ADD);
 }
 
-int sparse_want_number(const struct kernel_args *a)
-{
-    const enum dtype t = a->out[0]->dtype;
-
-    if (t == DT_FLOAT || t == DT_DOUBLE || t == DT_INT32 || t == DT_INT64)
-        return 0;
-    return err_set(a->err, ERR_UNSUPPORTED, "%s: no %s of %s", operation_name(a->op),
-                   operation_type(a->op), dtype_name(t));
-}
-
 /* Reads inputs 0 to 2 of an operation that computes. */
 static int read_numbers(const struct kernel_args *a, struct sparse *ret)
 {
-    const int rc = sparse_want_number(a);
+    const int rc = want_number(a);
 
     return rc != 0 ? rc : sparse_read(a, 0, 1, 2, ret);
 }
@@ -667,15 +657,6 @@ static int kern_sparse_to_dense(const struct kernel_args *a)
     return 0;
 }
 
-static struct output range_of_rank(struct graph *g, struct output x)
-{
-    const struct output start = constant_i32(g, 0, "range/start");
-    const struct output rank = unary(g, "Rank", x, "Rank");
-    const struct output delta = constant_i32(g, 1, "range/delta");
-
-    return ternary(g, "Range", start, rank, delta, "range");
-}
-
 /* tf.reduce_sum(x) */
 static struct output sum_of_all(struct graph *g, struct output x)
 {
@@ -683,10 +664,15 @@ static struct output sum_of_all(struct graph *g, struct output x)
     const int rank = output_shape(x).rank;
     struct output axes;
 
-    if (rank >= 0)
+    if (rank >= 0) {
         axes = constant_i32s(g, all, (size_t)rank, "Const");
-    else
-        axes = range_of_rank(g, x);
+    } else {
+        const struct output start = constant_i32(g, 0, "range/start");
+        const struct output n = unary(g, "Rank", x, "Rank");
+        const struct output delta = constant_i32(g, 1, "range/delta");
+
+        axes = ternary(g, "Range", start, n, delta, "range");
+    }
     return binary(g, "Sum", x, axes, NULL);
 }
 

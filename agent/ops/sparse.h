@@ -58,8 +58,6 @@ struct placed *placed_in_order(const struct kernel_args *a, const struct sparse 
 void placed_put(const struct placed *e, const struct tensor *indices,
                 const struct tensor *values, int64_t to);
 
-/* ERR_UNSUPPORTED: there is no arithmetic of the results' type. */
-int sparse_want_number(const struct kernel_args *a);
 /* Adds element j of x to element i of y. */
 void sparse_add(const struct tensor *y, int64_t i, const struct tensor *x, int64_t j);
 

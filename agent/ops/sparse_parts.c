@@ -219,7 +219,7 @@ static int kern_fill_grad(const struct kernel_args *a)
     const struct tensor *map = a->in[0], *grad = a->in[1];
     const int64_t n = tensor_elements(map), all = tensor_elements(grad);
     unsigned char *is_there;
-    int rc = sparse_want_number(a);
+    int rc = want_number(a);
 
     if (rc != 0)
         return rc;
@@ -452,7 +452,7 @@ static int kern_slice_grad(const struct kernel_args *a)
                   kept = tensor_elements(grad);
     int64_t k = 0;
 
-    if (sparse_want_number(a) != 0)
+    if (want_number(a) != 0)
         return ERR_UNSUPPORTED;
     clear(a->out[0]);
     for (int64_t i = 0; i < n && k < kept; i++) {

@@ -194,21 +194,6 @@ static int kern_histogram_summary(const struct kernel_args *a)
 
 /* ---- tensors: value {1: tag, 7: node, 8: TensorProto, 9: metadata} ---- */
 
-/* TensorProto {1: dtype, 2: shape, 4: bytes, 8: strings} */
-static void put_tensor(struct wbuf *b, uint32_t field, const struct tensor *t)
-{
-    const struct tensor_string *s = t->data;
-    const size_t proto = pw_begin(b, field);
-
-    pw_put_varint(b, 1, (uint64_t)t->dtype);
-    bundle_put_shape(b, 2, &t->shape);
-    for (int64_t i = 0; t->dtype == DT_STRING && i < tensor_elements(t); i++)
-        pw_put_bytes(b, 8, s[i].bytes, s[i].len_bytes);
-    if (t->dtype != DT_STRING && tensor_bytes(t) > 0)
-        pw_put_bytes(b, 4, t->data, tensor_bytes(t));
-    pw_end(b, proto);
-}
-
 /* in: tag, tensor, metadata (V2), or the tensor alone */
 static int kern_tensor_summary(const struct kernel_args *a)
 {
@@ -222,7 +207,17 @@ static int kern_tensor_summary(const struct kernel_args *a)
         pw_put_bytes(&b, 1, tag->bytes, tag->len_bytes);
     else
         pw_put_text(&b, 7, operation_name(a->op));
-    put_tensor(&b, 8, a->in[is_v2]);
+    /* TensorProto {1: dtype, 2: shape, 4: bytes, 8: strings} */
+    const struct tensor *t = a->in[is_v2];
+    const struct tensor_string *s = t->data;
+    const size_t proto = pw_begin(&b, 8);
+    pw_put_varint(&b, 1, (uint64_t)t->dtype);
+    bundle_put_shape(&b, 2, &t->shape);
+    for (int64_t i = 0; t->dtype == DT_STRING && i < tensor_elements(t); i++)
+        pw_put_bytes(&b, 8, s[i].bytes, s[i].len_bytes);
+    if (t->dtype != DT_STRING && tensor_bytes(t) > 0)
+        pw_put_bytes(&b, 4, t->data, tensor_bytes(t));
+    pw_end(&b, proto);
     if (is_v2)
         pw_put_bytes(&b, 9, metadata->bytes, metadata->len_bytes);
     pw_end(&b, value);

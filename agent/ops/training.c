@@ -8,7 +8,6 @@
 #include "agent/kernels/updates.h"
 #include "agent/ops/kernel_parts.h"
 #include "agent/ops/op_rules.h"
-#include "common/err/check.h"
 
 #include <math.h>
 
@@ -40,18 +39,6 @@ static const struct step {
     [UPDATE_ADD_SIGN] = {2, 6, NULL},
     [UPDATE_POWER_SIGN] = {2, 6, NULL},
 };
-
-static double scalar(const struct tensor *t)
-{
-    switch (t->dtype) {
-    case DT_FLOAT:
-        return (double)*tensor_f32(t);
-    case DT_DOUBLE:
-        return *(const double *)t->data;
-    default:
-        return (double)tensor_int(t, 0);
-    }
-}
 
 static int is_sparse(const struct operation *op)
 {
@@ -162,7 +149,7 @@ static int apply(const struct kernel_args *a, enum update_kind kind)
                        operation_type(a->op), dtype_name(a->in[0]->dtype));
     for (int i = step->n_variables; i < a->n_in; i++)
         if (i != step->grad && !(u.is_sparse && i == step->grad + 1))
-            u.scalar[n_scalars++] = scalar(a->in[i]);
+            u.scalar[n_scalars++] = tensor_number(a->in[i], 0);
     u.option = step->option != NULL && attr_int(a->op, step->option) != 0;
     if (is_checked(kind, u.is_sparse) &&
         check_scalars(a, &u, n_scalars, kind != UPDATE_PROXIMAL_ADAGRAD) != 0)
@@ -203,13 +190,10 @@ KERNEL_OF(power_sign, UPDATE_POWER_SIGN)
 /* The number of the input that is the gradient, called `grad` or `delta`. */
 static int gradient_input(const struct operation *op)
 {
-    struct signature_room room;
-    struct signature sig;
+    const struct signature_arg *in = operation_signature(op)->in;
     int i = 0;
 
-    CHECK(signature_parse(&sig, &room, operation_def(op)->signature) == 0, "%s",
-          operation_type(op));
-    while (!span_is(sig.in[i].name, "grad") && !span_is(sig.in[i].name, "delta"))
+    while (!span_is(in[i].name, "grad") && !span_is(in[i].name, "delta"))
         i++;
     return i;
 }

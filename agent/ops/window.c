@@ -3,7 +3,6 @@
 #include "agent/graph/import.h"
 #include "agent/graph/signature.h"
 #include "agent/ops/op_rules.h"
-#include "common/err/check.h"
 
 #include <string.h>
 
@@ -247,15 +246,13 @@ struct output window_node(struct graph *g, const char *type, const struct operat
                                         "include_batch_in_index"};
     const struct op_def *def = op_def_find(graph_op_table(g), type);
     struct op_builder *b = op_begin(g, type, NULL);
-    struct signature_room room;
-    struct signature sig;
+    const struct signature *sig = op_def_signature(g, def);
 
-    CHECK(signature_parse(&sig, &room, def->signature) == 0);
     for (int i = 0; i < n; i++)
         op_input(b, inputs[i]);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (operation_attr(like, names[i]) != NULL &&
-            signature_attr(&sig, span_of(names[i])) != NULL)
+            signature_attr(sig, span_of(names[i])) != NULL)
             op_attr(b, operation_attr(like, names[i]));
     return (struct output){op_finish(b), 0};
 }

@@ -2,29 +2,6 @@
 
 #include <string.h>
 
-static void set_keys(struct plan *p, struct rng_key key)
-{
-    char name[1024];
-
-    if (p->has_key && memcmp(&p->key, &key, sizeof(key)) == 0)
-        return;
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->steps[i].draws)
-            p->steps[i].args.key = rng_key_derive(
-                key, operation_draw_name(p->steps[i].op, name, sizeof(name)));
-    p->key = key;
-    p->has_key = 1;
-}
-
-static void set_feeds(struct plan *p, const struct run_args *args)
-{
-    for (int i = 0; i < p->n_fed; i++) {
-        struct value *v = &p->values[p->fed[i]];
-
-        v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
-    }
-}
-
 static void *step_scratch(const struct plan *p, const struct step *s)
 {
     return s->loop->scratch < 0 ? NULL : p->values[s->loop->scratch].tensor.data;
@@ -64,22 +41,6 @@ int plan_fail_dead(struct output x, size_t i, struct err *err)
 static int is_dead(const struct plan *p, size_t fetch)
 {
     return p->fetch_values[fetch] < 0 || !holds(p, p->fetch_guards[fetch]);
-}
-
-static int check_fetches(const struct plan *p, struct err *err)
-{
-    for (size_t i = 0; i < p->n_fetches; i++)
-        if (is_dead(p, i))
-            return plan_fail_dead(p->fetches[i], i, err);
-    return 0;
-}
-
-static void tell_dead(const struct plan *p, unsigned char *ret)
-{
-    for (size_t i = 0; i < p->n_fetches; i++)
-        ret[i] = (unsigned char)is_dead(p, i);
-    for (size_t i = 0; i < p->n_targets; i++)
-        ret[p->n_fetches + i] = !holds(p, p->target_guards[i]);
 }
 
 static int run_call(struct step *s, struct var_store *vars, uint64_t counter,
@@ -124,20 +85,6 @@ static int call_rows(struct plan *p, struct step *s, int64_t rows, int64_t first
     return s->call(&s->args);
 }
 
-static int play_chunk(struct plan *p, const struct stretch *t, int64_t first, int64_t n,
-                      struct err *err)
-{
-    int rc = 0;
-
-    for (int i = t->first; rc == 0 && i < t->first + t->n; i++) {
-        if (p->steps[i].loop != NULL)
-            loop_rows(p->steps[i].loop, first, n);
-        else
-            rc = call_rows(p, &p->steps[i], t->rows, first, n, err);
-    }
-    return rc;
-}
-
 /* The function that a long run calls between its steps. */
 struct progress {
     void (*fn)(void *ctx); /* NULL: none */
@@ -160,8 +107,14 @@ static int play_stretch(struct plan *p, const struct stretch *t,
         if (steps[i].loop != NULL)
             loop_open(steps[i].loop, p->values, step_scratch(p, &steps[i]));
     for (int64_t row = 0; rc == 0 && row < t->rows; row += DENSE_BLOCK) {
-        rc = play_chunk(p, t, row,
-                        t->rows - row < DENSE_BLOCK ? t->rows - row : DENSE_BLOCK, err);
+        const int64_t n = t->rows - row < DENSE_BLOCK ? t->rows - row : DENSE_BLOCK;
+
+        for (int i = 0; rc == 0 && i < t->n; i++) {
+            if (steps[i].loop != NULL)
+                loop_rows(steps[i].loop, row, n);
+            else
+                rc = call_rows(p, &steps[i], t->rows, row, n, err);
+        }
         show(life);
     }
     for (int i = 0; rc == 0 && i < t->n; i++)
@@ -184,8 +137,21 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
             return err_set(err, ERR_UNINITIALIZED,
                            "Attempting to use uninitialized value %s",
                            var_store_name(vars, p->checked[i]));
-    set_keys(p, args->key);
-    set_feeds(p, args);
+    if (!p->has_key || memcmp(&p->key, &args->key, sizeof(p->key)) != 0) {
+        char name[1024];
+
+        for (int k = 0; k < p->n_steps; k++)
+            if (p->steps[k].draws)
+                p->steps[k].args.key = rng_key_derive(
+                    args->key, operation_draw_name(p->steps[k].op, name, sizeof(name)));
+        p->key = args->key;
+        p->has_key = 1;
+    }
+    for (int i = 0; i < p->n_fed; i++) {
+        struct value *v = &p->values[p->fed[i]];
+
+        v->tensor.data = (char *)args->feeds[v->index].value.data + v->offset;
+    }
     for (int i = 0; rc == 0 && i < p->n_steps; i++) {
         struct step *s = &p->steps[i];
 
@@ -201,10 +167,16 @@ int plan_execute(struct plan *p, struct var_store *vars, const struct run_args *
         }
         show(&life);
     }
-    if (rc == 0 && ret_dead != NULL)
-        tell_dead(p, ret_dead);
-    else if (rc == 0 && p->n_guards > 1)
-        rc = check_fetches(p, err);
+    if (rc == 0 && ret_dead != NULL) {
+        for (size_t i = 0; i < p->n_fetches; i++)
+            ret_dead[i] = (unsigned char)is_dead(p, i);
+        for (size_t i = 0; i < p->n_targets; i++)
+            ret_dead[p->n_fetches + i] = !holds(p, p->target_guards[i]);
+    } else if (rc == 0 && p->n_guards > 1) {
+        for (size_t i = 0; rc == 0 && i < p->n_fetches; i++)
+            if (is_dead(p, i))
+                rc = plan_fail_dead(p->fetches[i], i, err);
+    }
     return rc;
 }
 

@@ -122,53 +122,42 @@ static void lay_args(struct loop_program *l, size_t start, size_t n, char *raw,
     }
 }
 
-static float *part_of(const struct loop_program *l, const struct loop_tail *t)
-{
-    char *parts = l->state.scratch + (size_t)l->n_temps * l->temp_bytes;
-
-    return (float *)(void *)parts + t->part;
-}
-
 static void add_to_tail(struct loop_program *l, int i, size_t start, size_t n)
 {
     const struct loop_tail *t = &l->tails[i];
     const float *x = (const void *)l->state.at[t->arg];
+    char *parts = l->state.scratch + (size_t)l->n_temps * l->temp_bytes;
 
     if (t->same >= 0 || i == l->gemm_sums)
         return;
     if (t->kind == TAIL_ALL)
         kern_loops()->sum_lanes(&l->state.sums[i], x, start, n);
     else
-        sum_column_blocks(l->state.values[t->value].tensor.data, part_of(l, t), x, start,
-                          n, t->period, l->total);
-}
-
-static void loop_block(struct loop_program *l, size_t start, size_t n, char *raw,
-                       size_t origin)
-{
-    char **at = l->state.at;
-
-    lay_args(l, start, n, raw, origin);
-    for (int i = 0; i < l->n_instrs; i++) {
-        const struct loop_instr *in = &l->instrs[i];
-
-        in->fn(at[in->dst], at[in->src[0]], in->src[1] < 0 ? NULL : at[in->src[1]],
-               in->src[2] < 0 ? NULL : at[in->src[2]], n, in->alpha);
-    }
-    for (int i = 0; i < l->n_tails; i++)
-        add_to_tail(l, i, start, n);
+        sum_column_blocks(l->state.values[t->value].tensor.data,
+                          (float *)(void *)parts + t->part, x, start, n, t->period,
+                          l->total);
 }
 
 /* Runs elements first .. end-1; local values (struct value) start at element `first`.
  * raw: the rows of the product, also from `first` on. */
 static void loop_blocks(struct loop_program *l, size_t first, size_t end, char *raw)
 {
+    char **at = l->state.at;
+
     if (l->n_instrs == 0 && l->n_tails == (l->gemm_sums >= 0))
         return;
     for (size_t start = first; start < end; start += l->block) {
         const size_t n = smaller(end - start, l->block);
 
-        loop_block(l, start, n, raw + (start - first) * sizeof(float), first);
+        lay_args(l, start, n, raw + (start - first) * sizeof(float), first);
+        for (int i = 0; i < l->n_instrs; i++) {
+            const struct loop_instr *in = &l->instrs[i];
+
+            in->fn(at[in->dst], at[in->src[0]], in->src[1] < 0 ? NULL : at[in->src[1]],
+                   in->src[2] < 0 ? NULL : at[in->src[2]], n, in->alpha);
+        }
+        for (int i = 0; i < l->n_tails; i++)
+            add_to_tail(l, i, start, n);
     }
 }
 
@@ -195,48 +184,22 @@ static float *value_data(const struct loop_program *l, int v)
     return v < 0 ? NULL : l->state.values[v].tensor.data;
 }
 
-static void open_product(struct loop_program *l)
-{
-    struct dense *d = &l->state.gemm;
-
-    *d = l->gemm;
-    d->a = value_data(l, l->gemm_a);
-    d->b = value_data(l, l->gemm_b) + l->gemm_b_offset;
-    d->c = value_data(l, l->gemm_c);
-    d->bias = value_data(l, l->gemm_bias);
-    d->feature = value_data(l, l->gemm_feature);
-    if (l->gemm_sums >= 0)
-        d->column_sums = value_data(l, l->tails[l->gemm_sums].value);
-    if (l->transpose_b) {
-        kern_loops()->transpose(transposed_operand(l), d->b, d->n, d->k, d->ldb);
-        d->b = transposed_operand(l);
-        d->transposed_b = 0;
-        d->ldb = d->n;
-    }
-}
-
 static int is_local(const struct loop_program *l, int v)
 {
     return v >= 0 && l->state.values[v].local_rows > 0;
-}
-
-/* Moves the pointers of d from row 0 to row `first`, except those to values that only
- * hold the current chunk. */
-static void move_to(const struct loop_program *l, struct dense *d, int64_t first)
-{
-    if (!is_local(l, l->gemm_a))
-        d->a += first * d->lda;
-    if (d->c != NULL && !is_local(l, l->gemm_c))
-        d->c += first * d->ldc;
-    if (d->feature != NULL && !is_local(l, l->gemm_feature))
-        d->feature += first * d->ld_feature;
 }
 
 static void product_rows(struct loop_program *l, int64_t first, int64_t rows)
 {
     struct dense d = l->state.gemm;
 
-    move_to(l, &d, first);
+    /* from row 0 to row `first`, except in values that only hold the current chunk */
+    if (!is_local(l, l->gemm_a))
+        d.a += first * d.lda;
+    if (d.c != NULL && !is_local(l, l->gemm_c))
+        d.c += first * d.ldc;
+    if (d.feature != NULL && !is_local(l, l->gemm_feature))
+        d.feature += first * d.ld_feature;
     if (d.c == NULL)
         d.c = raw_chunk(l);
     d.m = rows;
@@ -263,18 +226,6 @@ static void product_block(struct loop_program *l, int64_t first, int64_t rows)
     kern_loops()->dense(&d);
 }
 
-static void product_at_once(struct loop_program *l)
-{
-    struct dense *d = &l->state.gemm;
-
-    if (d->c == NULL)
-        d->c = raw_chunk(l);
-    if (l->by_blas)
-        blas_product(d);
-    else
-        dense_whole(d);
-}
-
 /* ---- a loop ---- */
 
 void loop_open(struct loop_program *l, struct value *values, void *scratch)
@@ -297,8 +248,24 @@ void loop_open(struct loop_program *l, struct value *values, void *scratch)
     for (int i = 0; i < l->n_tails; i++)
         if (l->tails[i].kind == TAIL_ALL)
             l->state.sums[i] = (struct lane_sums){0};
-    if (l->has_gemm)
-        open_product(l);
+    if (l->has_gemm) {
+        struct dense *d = &l->state.gemm;
+
+        *d = l->gemm;
+        d->a = value_data(l, l->gemm_a);
+        d->b = value_data(l, l->gemm_b) + l->gemm_b_offset;
+        d->c = value_data(l, l->gemm_c);
+        d->bias = value_data(l, l->gemm_bias);
+        d->feature = value_data(l, l->gemm_feature);
+        if (l->gemm_sums >= 0)
+            d->column_sums = value_data(l, l->tails[l->gemm_sums].value);
+        if (l->transpose_b) {
+            kern_loops()->transpose(transposed_operand(l), d->b, d->n, d->k, d->ldb);
+            d->b = transposed_operand(l);
+            d->transposed_b = 0;
+            d->ldb = d->n;
+        }
+    }
 }
 
 void loop_rows(struct loop_program *l, int64_t first, int64_t rows)
@@ -335,7 +302,14 @@ void loop_run(struct loop_program *l, struct value *values, void *scratch)
     if (!l->has_gemm) {
         loop_blocks(l, 0, l->total, NULL);
     } else if (l->gemm.transposed_a || l->by_blas) {
-        product_at_once(l);
+        struct dense *d = &l->state.gemm;
+
+        if (d->c == NULL)
+            d->c = raw_chunk(l);
+        if (l->by_blas)
+            blas_product(d);
+        else
+            dense_whole(d);
         if (!l->gemm.transposed_a)
             loop_blocks(l, 0, l->total, (char *)(void *)l->state.gemm.c);
     } else {

@@ -87,11 +87,6 @@ static int add_arg(struct building *b, struct loop_arg arg)
     return b->l->n_args++;
 }
 
-static int take_temp(struct building *b)
-{
-    return b->n_free > 0 ? b->free_temps[--b->n_free] : b->l->n_temps++;
-}
-
 /* Returns the arg for an operand of a node whose result has this shape. */
 static int operand(struct building *b, int v, const struct shape *shape)
 {
@@ -127,32 +122,8 @@ static int result(struct building *b, int v)
 
     arg.kind = is_stored(b, v) ? ARG_FULL : ARG_TEMP;
     if (arg.kind == ARG_TEMP)
-        arg.temp = take_temp(b);
+        arg.temp = b->n_free > 0 ? b->free_temps[--b->n_free] : b->l->n_temps++;
     return b->arg_of[v] = add_arg(b, arg);
-}
-
-static void count_inside(struct building *b, const struct group *g)
-{
-    struct plan *p = b->plan;
-
-    for (int i = 0; i < g->n_members; i++)
-        for (int k = 0; k < g->members[i]->n_in; k++)
-            b->inside[plan_root(p, g->members[i]->in[k])]++;
-    for (int i = 0; i < g->n_tails; i++)
-        b->inside[plan_root(p, g->tails[i]->in[0])]++;
-}
-
-/* Finds the last use of each value computed in the loop, after which its block is
- * free. */
-static void find_last_uses(struct building *b, const struct group *g, int *last)
-{
-    struct plan *p = b->plan;
-
-    for (int i = 0; i < g->n_members; i++)
-        for (int k = 0; k < g->members[i]->n_in; k++)
-            last[plan_root(p, g->members[i]->in[k])] = i;
-    for (int i = 0; i < g->n_tails; i++)
-        last[plan_root(p, g->tails[i]->in[0])] = GROUP_MAX;
 }
 
 /* Frees the blocks whose last use is instruction i: those as wide as `width`, or the
@@ -274,10 +245,16 @@ static int takes_after(const struct building *b, const struct node *n,
            (arg.kind == ARG_PERIOD || arg.kind == ARG_FULL || columns == 1);
 }
 
-static void set_operands(struct building *b, const struct node *n)
+/* Sets up the product. Returns 1 if it applies the group's first member itself, otherwise
+ * 0. */
+static int set_gemm(struct building *b, const struct group *g)
 {
+    const struct node *n = g->gemm, *first = g->n_members > 0 ? g->members[0] : NULL;
     const struct plan *p = b->plan;
     struct loop_program *l = b->l;
+    struct loop_arg arg = {.kind = ARG_FULL, .temp = -1, .elem = sizeof(float)};
+    struct after does;
+    int takes;
     const struct shape *x = &p->values[n->in[0]].tensor.shape;
     const struct shape *y = &p->values[n->out[0]].tensor.shape;
 
@@ -302,19 +279,6 @@ static void set_operands(struct building *b, const struct node *n)
     /* with many chunks of rows, transposing the operand once pays */
     l->transpose_b =
         n->transpose_b && !n->transpose_a && !l->by_blas && l->gemm.m > DENSE_BLOCK;
-}
-
-/* Sets up the product. Returns 1 if it applies the group's first member itself, otherwise
- * 0. */
-static int set_gemm(struct building *b, const struct group *g)
-{
-    const struct node *n = g->gemm, *first = g->n_members > 0 ? g->members[0] : NULL;
-    struct loop_program *l = b->l;
-    struct loop_arg arg = {.kind = ARG_FULL, .temp = -1, .elem = sizeof(float)};
-    struct after does;
-    int takes;
-
-    set_operands(b, n);
     takes = first != NULL && takes_after(b, n, first, &does);
     if (takes) {
         l->gemm.after = does.after;
@@ -387,21 +351,6 @@ static void place_product(struct building *b)
     }
 }
 
-/* Reserves memory for one block's partial sums, for each tail that needs them. */
-static void place_parts(struct loop_program *l)
-{
-    const size_t line = 64 / sizeof(float);
-
-    for (int i = 0; i < l->n_tails; i++) {
-        struct loop_tail *t = &l->tails[i];
-
-        if (t->kind != TAIL_COLUMNS || i == l->gemm_sums)
-            continue;
-        t->part = l->part_floats;
-        l->part_floats += (t->period + line - 1) / line * line;
-    }
-}
-
 static size_t scratch_bytes(const struct loop_program *l)
 {
     size_t bytes = (size_t)l->n_temps * l->temp_bytes + l->part_floats * sizeof(float);
@@ -416,14 +365,6 @@ static size_t scratch_bytes(const struct loop_program *l)
         bytes += (size_t)(rows * l->gemm.n) * sizeof(float);
     }
     return bytes;
-}
-
-static void make_state(struct arena *arena, struct loop_program *l)
-{
-    struct loop_state *s = &l->state;
-
-    s->at = ARENA_ARRAY(arena, char *, l->n_args + 1);
-    s->sums = arena_alloc(arena, sizeof(*s->sums) * (size_t)(l->n_tails + 1));
 }
 
 static struct loop_notes *notes_of(struct plan *p)
@@ -480,18 +421,40 @@ struct loop_program *group_program(struct plan *p, struct arena *arena,
     l->args = ARENA_ARRAY(arena, struct loop_arg, 4 * g->n_members + 1);
     l->instrs = ARENA_ARRAY(arena, struct loop_instr, g->n_members + 1);
     l->tails = ARENA_ARRAY(arena, struct loop_tail, g->n_tails + 1);
-    count_inside(b, g);
-    find_last_uses(b, g, last);
+    /* how often the loop uses each value, and its last use, after which its block is free */
+    for (int i = 0; i < g->n_members; i++)
+        for (int k = 0; k < g->members[i]->n_in; k++) {
+            const int v = plan_root(p, g->members[i]->in[k]);
+
+            b->inside[v]++;
+            last[v] = i;
+        }
+    for (int i = 0; i < g->n_tails; i++) {
+        const int v = plan_root(p, g->tails[i]->in[0]);
+
+        b->inside[v]++;
+        last[v] = GROUP_MAX;
+    }
     l->gemm_sums = -1;
     add_instrs(b, g, last, g->gemm != NULL ? set_gemm(b, g) : 0);
     add_tails(b, g);
     if (l->has_gemm)
         take_sums(l);
-    place_parts(l);
+    /* memory for one block's partial sums, for each tail that needs them */
+    const size_t line = 64 / sizeof(float);
+    for (int i = 0; i < l->n_tails; i++) {
+        struct loop_tail *t = &l->tails[i];
+
+        if (t->kind != TAIL_COLUMNS || i == l->gemm_sums)
+            continue;
+        t->part = l->part_floats;
+        l->part_floats += (t->period + line - 1) / line * line;
+    }
     l->row = l->has_gemm ? (size_t)l->gemm.n : l->total;
     l->block = block_size(l);
     place_product(b);
-    make_state(arena, l);
+    l->state.at = ARENA_ARRAY(arena, char *, l->n_args + 1);
+    l->state.sums = arena_alloc(arena, sizeof(*l->state.sums) * (size_t)(l->n_tails + 1));
     size_t widest = sizeof(float);
     for (int i = 0; i < l->n_args; i++)
         widest = l->args[i].elem > widest ? l->args[i].elem : widest;

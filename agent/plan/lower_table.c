@@ -59,26 +59,10 @@ static const struct tensor *constant_behind(const struct lowering *l, struct out
                : NULL;
 }
 
-static int check_types(const struct lowering *l, const struct node *n,
-                       const struct tensor *keys, const struct tensor *values)
-{
-    const int finds = n->n_in == 3 && !is_filler(n->op);
-
-    if (tensor_elements(keys) != tensor_elements(values))
-        return err_set(l->err, ERR_SHAPE, "%s: the table has %lld keys and %lld values",
-                       operation_name(n->op), (long long)tensor_elements(keys),
-                       (long long)tensor_elements(values));
-    if (finds && (value_at(l, n->in[1])->tensor.dtype != keys->dtype ||
-                  value_at(l, n->in[2])->tensor.dtype != values->dtype))
-        return err_set(l->err, ERR_DTYPE, "%s: the table is of %s to %s",
-                       operation_name(n->op), dtype_name(keys->dtype),
-                       dtype_name(values->dtype));
-    return 0;
-}
-
 int lower_table(struct lowering *l, struct node *n)
 {
     const struct operation *table = operation_table(operation_input(n->op, 0)), *filler;
+    const int finds = n->n_in == 3 && !is_filler(n->op);
     const struct tensor *keys, *values;
     struct tensor index;
     int rc, *in = lower_ints(l, n->n_in + 2), k = 0;
@@ -96,10 +80,17 @@ int lower_table(struct lowering *l, struct node *n)
         return err_set(l->err, ERR_UNSUPPORTED,
                        "%s fills the table with keys and values that are no constants",
                        operation_name(filler));
-    rc = check_types(l, n, keys, values);
-    if (rc == 0)
-        rc = tensor_alloc(&index, DT_INT32, SHAPE(table_slots(tensor_elements(keys))),
-                          l->err);
+    if (tensor_elements(keys) != tensor_elements(values))
+        return err_set(l->err, ERR_SHAPE, "%s: the table has %lld keys and %lld values",
+                       operation_name(n->op), (long long)tensor_elements(keys),
+                       (long long)tensor_elements(values));
+    if (finds && (value_at(l, n->in[1])->tensor.dtype != keys->dtype ||
+                  value_at(l, n->in[2])->tensor.dtype != values->dtype))
+        return err_set(l->err, ERR_DTYPE, "%s: the table is of %s to %s",
+                       operation_name(n->op), dtype_name(keys->dtype),
+                       dtype_name(values->dtype));
+    rc =
+        tensor_alloc(&index, DT_INT32, SHAPE(table_slots(tensor_elements(keys))), l->err);
     if (rc < 0)
         return rc;
     lower_own(l, index);

@@ -141,14 +141,6 @@ static void point_calls(struct plan *p)
     }
 }
 
-static void find_moving(struct plan *p)
-{
-    p->fed = ARENA_ARRAY(&p->arena, int, p->n_values);
-    for (int v = 0; v < p->n_values; v++)
-        if (p->values[p->values[v].root].kind == VALUE_FEED)
-            p->fed[p->n_fed++] = v;
-}
-
 static int build(struct plan *p, struct var_store *vars, const struct run_args *args,
                  const unsigned char *by_value, struct err *err)
 {
@@ -165,7 +157,10 @@ static int build(struct plan *p, struct var_store *vars, const struct run_args *
         plan_chunk(p, &scratch);
         plan_memory(p, &scratch);
         point_calls(p);
-        find_moving(p);
+        p->fed = ARENA_ARRAY(&p->arena, int, p->n_values);
+        for (int v = 0; v < p->n_values; v++)
+            if (p->values[p->values[v].root].kind == VALUE_FEED)
+                p->fed[p->n_fed++] = v;
     }
     arena_done(&scratch);
     /* the nodes point to scratch memory, which is freed */

@@ -330,35 +330,7 @@ static void find_elsewhere(struct chunking *c, int first, int n)
             mark_use(c, p->guards[k].conditions[i].value);
 }
 
-/* Marks the values that only the stretch uses; an alias follows its root. */
-static void mark_local(struct chunking *c, const struct stretch *t)
-{
-    struct plan *p = c->plan;
-
-    c->rows = t->rows;
-    find_elsewhere(c, t->first, t->n);
-    for (int k = t->first; k < t->first + t->n; k++)
-        each_output(&p->steps[k], 1, make_local, c);
-    for (int v = 0; v < p->n_values; v++)
-        p->values[v].local_rows = p->values[plan_root(p, v)].local_rows;
-}
-
 /* ---- stretches ---- */
-
-static void sort_steps(struct chunking *c, const struct step *steps, int n)
-{
-    c->n_before = c->n_in = c->n_behind = 0;
-    memset(c->made, MADE_NOT, (size_t)c->plan->n_values);
-    memset(c->written, 0, (size_t)graph_n_operations(c->plan->graph));
-    for (int i = 0; i < n; i++) {
-        if (may_go_by_rows(c, &steps[i]))
-            put_in(c, &steps[i]);
-        else if (may_go_before(c, &steps[i]))
-            c->before[c->n_before++] = steps[i];
-        else
-            put_behind(c, &steps[i]);
-    }
-}
 
 /* Reorders the steps from `first` on: some steps, a stretch, the remaining steps. Returns
  * the index of the remaining ones; n_steps if there is no stretch. */
@@ -371,7 +343,17 @@ static int make_stretch(struct chunking *c, int first)
     c->rows = find_rows(to, n);
     if (c->rows == 0)
         return p->n_steps;
-    sort_steps(c, to, n);
+    c->n_before = c->n_in = c->n_behind = 0;
+    memset(c->made, MADE_NOT, (size_t)c->plan->n_values);
+    memset(c->written, 0, (size_t)graph_n_operations(c->plan->graph));
+    for (int i = 0; i < n; i++) {
+        if (may_go_by_rows(c, &to[i]))
+            put_in(c, &to[i]);
+        else if (may_go_before(c, &to[i]))
+            c->before[c->n_before++] = to[i];
+        else
+            put_behind(c, &to[i]);
+    }
     if (count_products(c->in, c->n_in) < FEWEST)
         return p->n_steps;
     memcpy(to, c->before, sizeof(*to) * (size_t)c->n_before);
@@ -380,18 +362,6 @@ static int make_stretch(struct chunking *c, int first)
     p->stretches[p->n_stretches++] =
         (struct stretch){first + c->n_before, c->n_in, c->rows};
     return first + c->n_before + c->n_in;
-}
-
-static void prepare_steps(struct plan *p, const struct stretch *t)
-{
-    for (int k = t->first; k < t->first + t->n; k++) {
-        struct step *s = &p->steps[k];
-
-        if (s->loop != NULL && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
-            s->loop->row = s->loop->total / (size_t)t->rows;
-        else if (s->loop == NULL)
-            s->view = ARENA_ARRAY(&p->arena, struct tensor, s->n_in + s->n_out);
-    }
 }
 
 void plan_chunk(struct plan *p, struct arena *scratch)
@@ -410,7 +380,21 @@ void plan_chunk(struct plan *p, struct arena *scratch)
     for (int first = 0; first < p->n_steps && p->n_stretches < MOST;)
         first = make_stretch(&c, first);
     for (int i = 0; i < p->n_stretches; i++) {
-        mark_local(&c, &p->stretches[i]);
-        prepare_steps(p, &p->stretches[i]);
+        const struct stretch *t = &p->stretches[i];
+
+        c.rows = t->rows;
+        find_elsewhere(&c, t->first, t->n);
+        for (int k = t->first; k < t->first + t->n; k++)
+            each_output(&p->steps[k], 1, make_local, &c);
+        for (int v = 0; v < p->n_values; v++) /* an alias follows its root */
+            p->values[v].local_rows = p->values[plan_root(p, v)].local_rows;
+        for (int k = t->first; k < t->first + t->n; k++) {
+            struct step *s = &p->steps[k];
+
+            if (s->loop != NULL && !(s->loop->has_gemm && s->loop->gemm.transposed_a))
+                s->loop->row = s->loop->total / (size_t)t->rows;
+            else if (s->loop == NULL)
+                s->view = ARENA_ARRAY(&p->arena, struct tensor, s->n_in + s->n_out);
+        }
     }
 }

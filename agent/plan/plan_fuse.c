@@ -53,22 +53,6 @@ static int written_between(const struct fusing *f, int first, int last, int v)
     return 0;
 }
 
-static void find_writers(struct fusing *f)
-{
-    const struct plan *p = f->plan;
-
-    f->writers = ARENA_ARRAY(f->scratch, int, 2 * p->n_values + 2);
-    memset(f->writers, -1, sizeof(int) * (size_t)(2 * p->n_values + 2));
-    for (int k = 0; k < p->n_nodes; k++)
-        for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++) {
-            int *w = f->writers + 2 * plan_root(p, p->nodes[k].in[i]);
-
-            if (w[0] < 0)
-                w[0] = k;
-            w[1] = k;
-        }
-}
-
 static void narrow_products(struct fusing *f)
 {
     struct plan *p = f->plan;
@@ -232,26 +216,6 @@ static struct group *new_group(struct fusing *f, int guard)
     return g;
 }
 
-static void set_producer(struct fusing *f, const struct node *n, int group, int from_tail)
-{
-    for (int i = 0; i < n->n_out; i++) {
-        f->plan->values[n->out[i]].producer = group;
-        f->plan->values[n->out[i]].from_tail = from_tail;
-    }
-}
-
-static int latest_producer(const struct fusing *f, const struct node *n)
-{
-    int latest = -1;
-
-    for (int i = 0; i < n->n_in; i++) {
-        int producer = f->plan->values[plan_root(f->plan, n->in[i])].producer;
-
-        latest = producer > latest ? producer : latest;
-    }
-    return latest;
-}
-
 /* Whether the node may join group g, which computes the latest of its operands. */
 static int may_join(const struct fusing *f, const struct node *n, int g, int64_t total)
 {
@@ -278,8 +242,13 @@ static void group_node(struct fusing *f, int k)
     struct plan *p = f->plan;
     struct node *n = &p->nodes[k];
     struct loop_tail tail;
-    int latest = latest_producer(f, n), from_tail = 0;
+    int latest = -1, from_tail = 0;
 
+    for (int i = 0; i < n->n_in; i++) {
+        const int producer = p->values[plan_root(p, n->in[i])].producer;
+
+        latest = producer > latest ? producer : latest;
+    }
     if (n->kind == NODE_LOOP) {
         int64_t total = plan_elements(p, n->out[0]);
 
@@ -302,7 +271,10 @@ static void group_node(struct fusing *f, int k)
             if (takes_reference(n->op, i))
                 f->last_write[p->values[plan_root(p, n->in[i])].index] = latest;
     }
-    set_producer(f, n, latest, from_tail);
+    for (int i = 0; i < n->n_out; i++) {
+        p->values[n->out[i]].producer = latest;
+        p->values[n->out[i]].from_tail = from_tail;
+    }
 }
 
 /* ---- steps ---- */
@@ -337,7 +309,16 @@ void plan_fuse(struct plan *p, struct arena *scratch)
     for (int k = 0; k < p->n_nodes; k++)
         for (int i = 0; i < p->nodes[k].n_out; i++)
             f.node_of[p->nodes[k].out[i]] = k;
-    find_writers(&f);
+    f.writers = ARENA_ARRAY(scratch, int, 2 * p->n_values + 2);
+    memset(f.writers, -1, sizeof(int) * (size_t)(2 * p->n_values + 2));
+    for (int k = 0; k < p->n_nodes; k++)
+        for (int i = 0; p->nodes[k].writes && i < p->nodes[k].n_in; i++) {
+            int *w = f.writers + 2 * plan_root(p, p->nodes[k].in[i]);
+
+            if (w[0] < 0)
+                w[0] = k;
+            w[1] = k;
+        }
     narrow_products(&f);
     skip_tiles(&f);
     plan_count_uses(p);

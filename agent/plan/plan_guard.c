@@ -6,16 +6,12 @@
 
 #include <string.h>
 
-static int same_condition(const struct condition *a, const struct condition *b)
-{
-    return output_same(a->predicate, b->predicate) && a->version == b->version &&
-           a->branch == b->branch;
-}
-
 static int has(const struct guard *g, const struct condition *c)
 {
     for (int i = 0; i < g->n; i++)
-        if (same_condition(&g->conditions[i], c))
+        if (output_same(g->conditions[i].predicate, c->predicate) &&
+            g->conditions[i].version == c->version &&
+            g->conditions[i].branch == c->branch)
             return 1;
     return 0;
 }
@@ -139,14 +135,6 @@ static int is_mixed(const struct plan *p, int a, int b)
     return 0;
 }
 
-static int fail_mixed(const struct operation *merge, struct err *err)
-{
-    return err_set(err, ERR_UNSUPPORTED,
-                   "%s joins branches that one variable decided about before and after "
-                   "it was written",
-                   operation_name(merge));
-}
-
 /* Returns the operation's guard, or an error. */
 static int guard_of_op(struct plan *p, const struct order *order,
                        const struct operation *op, struct err *err)
@@ -161,8 +149,11 @@ static int guard_of_op(struct plan *p, const struct order *order,
 
         for (int k = 0; merge && k < i; k++)
             if (is_mixed(p, one, guard_of_input(p, order, operation_input(op, k))))
-                return fail_mixed(op, err);
-
+                return err_set(
+                    err, ERR_UNSUPPORTED,
+                    "%s joins branches that one variable decided about before and after "
+                    "it was written",
+                    operation_name(op));
         if (!merge)
             guard = guard_both(p, guard, one);
         else if (one != p->never)

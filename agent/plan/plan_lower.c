@@ -89,17 +89,6 @@ static const int *find_duplicate(struct lowering *l, const struct operation *op,
     return NULL;
 }
 
-/* Both arrays must live as long as the scratch arena. */
-static void remember(struct lowering *l, const struct operation *op, const int *in,
-                     const int *out)
-{
-    struct lowered_op **at = bucket(l, op, in);
-    struct lowered_op *e = ARENA_NEW(l->scratch, struct lowered_op);
-
-    *e = (struct lowered_op){op, in, out, l->guard, *at};
-    *at = e;
-}
-
 /* ---- one operation ---- */
 
 /* Returns a Merge's first input that can be alive; in: -1 for those that cannot. */
@@ -378,24 +367,18 @@ static int lower_node(struct lowering *l, struct node *n, int *out)
         rc = lower_kernel(l, n, row, out);
     else if (!lower_rename(l, n, out))
         rc = lower_in_float32(l, n, row, out);
-    if (merge)
-        remember(l, n->op, in, out);
+    if (merge) {
+        /* both arrays live as long as the scratch arena */
+        struct lowered_op **at = bucket(l, n->op, in);
+        struct lowered_op *e = ARENA_NEW(l->scratch, struct lowered_op);
+
+        *e = (struct lowered_op){n->op, in, out, l->guard, *at};
+        *at = e;
+    }
     return rc;
 }
 
 /* ---- inputs and feeds ---- */
-
-static int not_fed(struct lowering *l, const struct operation *op)
-{
-    struct shape shape = SHAPE_UNKNOWN;
-    struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), 0};
-
-    shape = output_shape(x);
-    return err_set(l->err, ERR_ARG,
-                   "You must feed a value for placeholder tensor '%s' with dtype %s and "
-                   "shape %s",
-                   operation_name(op), dtype_name(output_dtype(x)), shape_text(&shape));
-}
 
 /* Replaces outputs that are fed by the feeds. */
 static void take_feeds(struct lowering *l, const struct operation *op, int *out)
@@ -532,22 +515,6 @@ static int refuse_on_branch(struct lowering *l, const struct operation *op, int 
 
 /* ---- any operation ---- */
 
-/* Lowers an operation whose inputs have values. */
-static int lower_given(struct lowering *l, struct node *n, int *out)
-{
-    const struct operation *op = n->op;
-    int rc;
-
-    for (int i = 0; i < n->n_in; i++)
-        if (is_slab(l, n->in[i]) && !takes_reference(op, i))
-            return fail_slab(l, op);
-    add_checks(l, op);
-    n->out = lower_ints(l, n->n_out);
-    rc = infer(l, op, n->in, n->out);
-    memcpy(out, n->out, sizeof(int) * (size_t)n->n_out);
-    return rc == 0 ? lower_node(l, n, out) : rc;
-}
-
 static int lower_alive(struct lowering *l, const struct operation *op, int *out)
 {
     struct node n = {.kind = NODE_CALL,
@@ -557,8 +524,16 @@ static int lower_alive(struct lowering *l, const struct operation *op, int *out)
 
     if ((operation_def(op)->flags & OP_FOREIGN) != 0 || operation_is_staged(op))
         return plan_not_runnable(op, l->err);
-    if (operation_is(op, "Placeholder"))
-        return not_fed(l, op);
+    if (operation_is(op, "Placeholder")) {
+        const struct output x = {graph_operation_at(l->plan->graph, operation_id(op)), 0};
+        const struct shape shape = output_shape(x);
+
+        return err_set(
+            l->err, ERR_ARG,
+            "You must feed a value for placeholder tensor '%s' with dtype %s and "
+            "shape %s",
+            operation_name(op), dtype_name(output_dtype(x)), shape_text(&shape));
+    }
     if (operation_is(op, "Const")) {
         out[0] = lower_const(l, operation_attr(op, "value")->tensor);
         return 0;
@@ -572,13 +547,21 @@ static int lower_alive(struct lowering *l, const struct operation *op, int *out)
         return 0;
     }
     n.in = operands(l, op);
-    if (!lacks_inputs(op, n.in, n.n_in))
-        return lower_given(l, &n, out);
-    if (refusal_before(l, op) == NULL)
-        return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
-                       operation_name(op));
-    refuse(l, op, out, refusal_before(l, op));
-    return 0;
+    if (lacks_inputs(op, n.in, n.n_in)) {
+        if (refusal_before(l, op) == NULL)
+            return err_set(l->err, ERR_ARG, "%s depends on branches that are not taken",
+                           operation_name(op));
+        refuse(l, op, out, refusal_before(l, op));
+        return 0;
+    }
+    for (int i = 0; i < n.n_in; i++)
+        if (is_slab(l, n.in[i]) && !takes_reference(op, i))
+            return fail_slab(l, op);
+    add_checks(l, op);
+    n.out = lower_ints(l, n.n_out);
+    int rc = infer(l, op, n.in, n.out);
+    memcpy(out, n.out, sizeof(int) * (size_t)n.n_out);
+    return rc == 0 ? lower_node(l, &n, out) : rc;
 }
 
 static int lower_op(struct lowering *l, const struct operation *op)
@@ -638,27 +621,6 @@ static void prepare_feeds(struct lowering *l)
     }
 }
 
-static void mark_written(struct lowering *l, int n_ops)
-{
-    l->written = ARENA_ARRAY(l->scratch, unsigned char, var_store_count(l->vars) + 1);
-    for (int id = 0; id < n_ops; id++)
-        if (l->order->written[id])
-            l->written[var_store_find(l->vars, graph_operation_at(l->plan->graph, id))] =
-                1;
-}
-
-static void fill_guards(struct lowering *l)
-{
-    for (int k = 0; k < l->plan->n_guards; k++) {
-        const struct guard *g = &l->plan->guards[k];
-
-        for (int i = 0; i < g->n; i++) {
-            if (g->conditions[i].predicate.op != NULL)
-                g->conditions[i].value = lower_predicate(l, &g->conditions[i]);
-        }
-    }
-}
-
 static void hand_on(struct lowering *l, size_t i, int v, int guard)
 {
     struct handed *h = ARENA_NEW(&l->plan->arena, struct handed);
@@ -710,7 +672,10 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     for (l->n_buckets = 64; l->n_buckets < (unsigned)order->n;)
         l->n_buckets *= 2;
     l->buckets = ARENA_ARRAY(scratch, struct lowered_op *, l->n_buckets);
-    mark_written(l, n_ops);
+    l->written = ARENA_ARRAY(scratch, unsigned char, var_store_count(vars) + 1);
+    for (int id = 0; id < n_ops; id++)
+        if (order->written[id])
+            l->written[var_store_find(vars, graph_operation_at(p->graph, id))] = 1;
     prepare_feeds(l);
     for (int k = 0; rc == 0 && k < order->n; k++)
         rc = lower_op(l, order->ops[k]);
@@ -726,7 +691,13 @@ int plan_lower(struct plan *p, struct arena *scratch, const struct order *order,
     }
     for (size_t i = 0; i < p->n_targets; i++)
         p->target_guards[i] = order->guard[operation_id(p->targets[i])];
-    fill_guards(l);
+    for (int k = 0; k < p->n_guards; k++) {
+        const struct guard *g = &p->guards[k];
+
+        for (int i = 0; i < g->n; i++)
+            if (g->conditions[i].predicate.op != NULL)
+                g->conditions[i].value = lower_predicate(l, &g->conditions[i]);
+    }
     plan_count_uses(p);
     return 0;
 }

@@ -19,14 +19,6 @@ static const struct stretch *stretch_of(const struct plan *p, int step)
     return NULL;
 }
 
-/* Bytes in the buffer of a root. */
-static size_t stored_bytes(const struct value *v)
-{
-    const size_t all = tensor_bytes(&v->tensor);
-
-    return v->local_rows > DENSE_BLOCK ? all / (size_t)v->local_rows * DENSE_BLOCK : all;
-}
-
 static void touch(struct plan *p, int v, int step)
 {
     if (v < 0)
@@ -288,8 +280,11 @@ void plan_memory(struct plan *p, struct arena *scratch)
     share_places(p);
     for (int v = 0; v < p->n_values; v++) {
         const struct value *x = &p->values[v];
-        size_t bytes = (stored_bytes(x) + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+        size_t bytes = tensor_bytes(&x->tensor);
 
+        if (x->local_rows > DENSE_BLOCK)
+            bytes = bytes / (size_t)x->local_rows * DENSE_BLOCK;
+        bytes = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
         if (x->kind == VALUE_BUFFER && x->root == v && x->shares_with == v &&
             x->first >= 0)
             plots[n++] = (struct plot){v, x->first, x->last, bytes ? bytes : ALIGN, 0};

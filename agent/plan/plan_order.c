@@ -52,12 +52,7 @@ struct sorter {
 
 static int is_fed(const struct sorter *s, struct output x)
 {
-    if (!s->fed[operation_id(x.op)])
-        return 0;
-    for (size_t i = 0; i < s->args->n_feeds; i++)
-        if (output_same(s->args->feeds[i].output, x))
-            return 1;
-    return 0;
+    return s->fed[operation_id(x.op)] && run_is_fed(s->args, x);
 }
 
 static int writes(const struct operation *op)
@@ -92,15 +87,6 @@ static int waits_for_later(const struct operation *op)
     return 0;
 }
 
-static void add_user_of(struct arena *arena, struct edge **users,
-                        const struct operation *of, int id)
-{
-    struct edge *e = ARENA_NEW(arena, struct edge);
-
-    *e = (struct edge){id, users[operation_id(of)]};
-    users[operation_id(of)] = e;
-}
-
 /* Marks everything that depends on an operation with an effect. */
 static void spread(const struct graph *g, struct arena *arena, unsigned char *does)
 {
@@ -112,9 +98,9 @@ static void spread(const struct graph *g, struct arena *arena, unsigned char *do
         const struct operation *op = graph_operation_at(g, id);
 
         for (int i = 0; i < operation_n_inputs(op); i++)
-            add_user_of(arena, users, operation_input(op, i).op, id);
+            edge_add(arena, &users[operation_id(operation_input(op, i).op)], id);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
-            add_user_of(arena, users, operation_control_input(op, i), id);
+            edge_add(arena, &users[operation_id(operation_control_input(op, i))], id);
         if (does[id])
             stack[depth++] = id;
     }
@@ -424,16 +410,6 @@ static void order_read_values(struct sorter *s, const struct operation *op,
     }
 }
 
-static void order_writes(struct sorter *s, struct order *ret)
-{
-    for (int id = 0; id < s->n; id++)
-        if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
-            order_uses(s, graph_operation_at(s->graph, id));
-    for (int id = 0; id < s->n; id++)
-        if (s->needed[id] && writes(graph_operation_at(s->graph, id)))
-            order_read_values(s, graph_operation_at(s->graph, id), ret);
-}
-
 /* Numbers the versions of what decides about a Switch: the writes so far to the variables
  * behind its predicate. */
 static void find_versions(const struct sorter *s, struct order *ret)
@@ -561,18 +537,6 @@ static int needs_value(const struct operation *op, int i)
     return !takes_reference(op, i) || (writes(op) && !(i == 0 && overwrites(op)));
 }
 
-/* If some branches may be dead, a variable is checked when the operation that reads it
- * runs. */
-static void check_when_run(struct sorter *s, struct order *order,
-                           const struct operation *op, int variable)
-{
-    struct check *c = ARENA_NEW(s->arena, struct check);
-
-    *c = (struct check){graph_operation_at(s->graph, variable),
-                        order->checks[operation_id(op)]};
-    order->checks[operation_id(op)] = c;
-}
-
 static void find_checked(struct sorter *s, struct plan *p, struct order *order,
                          const struct var_store *vars)
 {
@@ -587,11 +551,18 @@ static void find_checked(struct sorter *s, struct plan *p, struct order *order,
 
             if (v < 0)
                 continue;
-            if (p->n_guards > 1 && needs_value(op, i))
-                check_when_run(s, order, op, v);
-            else if (needs_value(op, i) && !known[v])
+            if (p->n_guards > 1 && needs_value(op, i)) {
+                /* if some branches may be dead, the variable is checked when the
+                 * operation runs */
+                struct check *c = ARENA_NEW(s->arena, struct check);
+
+                *c = (struct check){graph_operation_at(s->graph, v),
+                                    order->checks[operation_id(op)]};
+                order->checks[operation_id(op)] = c;
+            } else if (needs_value(op, i) && !known[v]) {
                 p->checked[p->n_checked++] =
                     var_store_find(vars, graph_operation_at(s->graph, v));
+            }
             if (needs_value(op, i) || writes(op))
                 known[v] = 1;
         }
@@ -642,7 +613,12 @@ int plan_order(struct plan *p, struct arena *scratch, const struct run_args *arg
     find_behind(&s);
     find_written(&s, ret);
     find_uses(&s, ret);
-    order_writes(&s, ret);
+    for (int id = 0; id < n; id++)
+        if (s.needed[id] && writes(graph_operation_at(p->graph, id)))
+            order_uses(&s, graph_operation_at(p->graph, id));
+    for (int id = 0; id < n; id++)
+        if (s.needed[id] && writes(graph_operation_at(p->graph, id)))
+            order_read_values(&s, graph_operation_at(p->graph, id), ret);
     int rc = sort(&s, ret, err);
     if (rc == 0)
         find_versions(&s, ret);

@@ -16,11 +16,6 @@ static int has_no_effects(const struct operation *op)
     return (flags & OP_AWAITED) == 0 || (flags & OP_STATEFUL) == 0;
 }
 
-static int is_fed(const struct plan *p, struct output x)
-{
-    return plan_feed_of(p, x) >= 0;
-}
-
 /* Whether a control edge to the operation makes nothing run: the operation itself, or
  * each of its outputs, is fed. */
 static int is_given(const struct plan *p, const struct operation *op)
@@ -46,7 +41,7 @@ static int can_run_first(const struct plan *p, struct output x)
     for (struct operation *op; ok && (op = op_walk_next(&walk)) != NULL;) {
         ok = has_no_effects(op);
         for (int i = 0; i < operation_n_inputs(op); i++)
-            if (!is_fed(p, operation_input(op, i)))
+            if (plan_feed_of(p, operation_input(op, i)) < 0)
                 op_walk_add(&walk, operation_input(op, i).op);
         for (int i = 0; i < operation_n_control_inputs(op); i++)
             if (!is_given(p, operation_control_input(op, i)))
@@ -100,7 +95,7 @@ void plan_find_probe(struct plan *p, const struct operation *op,
             plan_lacks(p, op, i);
     for (int i = 0; i < operation_n_inputs(op); i++) {
         x = operation_input(op, i);
-        if (known[i] == NULL && may_decide_a_shape(x) && !is_fed(p, x) &&
+        if (known[i] == NULL && may_decide_a_shape(x) && plan_feed_of(p, x) < 0 &&
             can_run_first(p, x)) {
             p->probe = x;
             return;

@@ -75,29 +75,23 @@ static void keep_plan(struct plans *ps, struct plan *p)
     ps->plans[oldest] = p;
 }
 
-static int make_plan(struct plans *ps, const struct run_args *args, int is_part,
-                     struct plan **ret, struct err *err)
-{
-    int rc = is_part ? 0 : run_check(ps->graph, args, err);
-
-    if (rc == 0)
-        rc = var_store_place(ps->vars, err);
-    if (rc == 0)
-        rc = plan_build(ret, ps->graph, ps->vars, ps->numerics, args, err);
-    if (rc == 0)
-        keep_plan(ps, *ret);
-    return rc;
-}
-
 /* Finds or builds the plan and makes the buffer large enough for it. */
 static int ready_plan(struct plans *ps, const struct run_args *args, int is_part,
                       struct plan **ret, struct err *err)
 {
     struct plan *p = plans_find(ps, args);
-    int rc = p != NULL ? 0 : make_plan(ps, args, is_part, &p, err);
 
-    if (rc < 0)
-        return rc;
+    if (p == NULL) {
+        int rc = is_part ? 0 : run_check(ps->graph, args, err);
+
+        if (rc == 0)
+            rc = var_store_place(ps->vars, err);
+        if (rc == 0)
+            rc = plan_build(&p, ps->graph, ps->vars, ps->numerics, args, err);
+        if (rc < 0)
+            return rc;
+        keep_plan(ps, p);
+    }
     p->last_used = ++ps->runs;
     if (p->buffer_bytes > ps->buffer_bytes) {
         char *larger = mem_aligned(p->buffer_bytes);
@@ -154,14 +148,6 @@ static int copy_result(const struct tensor *t, struct tensor *ret, struct err *e
     return 0;
 }
 
-/* Frees those of n results that were made for the caller. had: 1 for its own places. */
-static void drop_results(struct tensor *ret, size_t n, const unsigned char *had)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!had[i])
-            tensor_free(&ret[i]);
-}
-
 /* If the fetch is the memory of a variable, which is to be handed on, *ret is a view. */
 static int is_handed_on(const struct plan *p, size_t i, struct var_store *vars,
                         const struct operation **ret_of, struct tensor *ret)
@@ -186,6 +172,7 @@ static int copy_results(const struct plan *p, struct var_store *vars,
                         const unsigned char *dead, const struct operation **memory_of,
                         struct tensor *ret, struct err *err)
 {
+    /* 1: the caller's own place; the others are freed if a later one fails */
     unsigned char few[64] = {0};
     unsigned char *had = p->n_fetches > sizeof(few) ? xcalloc(p->n_fetches, 1) : few;
     int rc = 0;
@@ -195,7 +182,9 @@ static int copy_results(const struct plan *p, struct var_store *vars,
         if ((dead == NULL || !dead[i]) && !is_handed_on(p, i, vars, memory_of, &ret[i]))
             rc = copy_result(&p->values[p->fetch_values[i]].tensor, &ret[i], err);
         if (rc < 0)
-            drop_results(ret, i, had);
+            for (size_t k = 0; k < i; k++)
+                if (!had[k])
+                    tensor_free(&ret[k]);
     }
     if (had != few)
         free(had);

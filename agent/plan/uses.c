@@ -5,9 +5,6 @@
 #include "agent/ops/kernel.h"
 #include "agent/plan/plan.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* ---- edges ---- */
 
 void edge_add(struct arena *arena, struct edge **list, int to)
@@ -40,40 +37,11 @@ void reach_from(struct reach *r, int from)
 
 /* ---- operations ---- */
 
-/* The number of inputs of an argument. */
-static int inputs_of(const struct operation *op, const struct signature *sig,
-                     const struct signature_arg *arg)
-{
-    const int which = arg->number.len > 0 ? arg->number_attr : arg->type_attr;
-    const struct attr *a;
-    char name[64];
-
-    if (!arg->is_list || which < 0)
-        return 1;
-    (void)snprintf(name, sizeof(name), "%.*s", (int)sig->attrs[which].name.len,
-                   sig->attrs[which].name.p);
-    a = operation_attr(op, name);
-    return a == NULL ? 1 : a->kind == ATTR_LIST_TYPE ? (int)a->n : (int)a->i;
-}
-
 int takes_reference(const struct operation *op, int i)
 {
-    const char *text = operation_def(op)->signature;
-    struct signature_room room;
-    struct signature sig;
+    const struct signature_arg *arg = operation_argument(op, i);
 
-    if (strchr(text, '&') == NULL && strstr(text, "resource") == NULL)
-        return 0; /* almost all of them */
-    if (signature_parse(&sig, &room, text) < 0)
-        return 0;
-    for (int k = 0; k < sig.n_in; k++) {
-        const int n = inputs_of(op, &sig, &sig.in[k]);
-
-        if (i < n)
-            return sig.in[k].is_ref || span_is(sig.in[k].type, "resource");
-        i -= n;
-    }
-    return 0;
+    return arg != NULL && (arg->is_ref || span_is(arg->type, "resource"));
 }
 
 int op_writes(const struct operation *op, int i)

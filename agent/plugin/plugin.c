@@ -173,15 +173,6 @@ static size_t obs_bytes(const struct brood_env_agent *a)
            (a->obs_kind == BROOD_ENV_BYTES ? sizeof(uint8_t) : sizeof(float));
 }
 
-/* Moves n agents with the size of ABI 1 to where those of ABI 2 are. */
-static void spread_agents(struct brood_env_agent *agents, size_t n)
-{
-    for (size_t a = n; a-- > 0;) {
-        memmove(&agents[a], (char *)agents + a * AGENT_BYTES_1, AGENT_BYTES_1);
-        memset((char *)&agents[a] + AGENT_BYTES_1, 0, sizeof(*agents) - AGENT_BYTES_1);
-    }
-}
-
 static int find_agents(struct host *h, struct err *err)
 {
     char why[WHY_BYTES] = "";
@@ -196,7 +187,12 @@ static int find_agents(struct host *h, struct err *err)
         return err_set(err, ERR_ARG, "%.150s", *why != '\0' ? why : "it has no agents");
     h->n_agents = (size_t)n;
     if (h->env->abi == 1)
-        spread_agents(h->agents, h->n_agents);
+        /* moves the agents with the size of ABI 1 to where those of ABI 2 are */
+        for (size_t a = h->n_agents; a-- > 0;) {
+            memmove(&h->agents[a], (char *)h->agents + a * AGENT_BYTES_1, AGENT_BYTES_1);
+            memset((char *)&h->agents[a] + AGENT_BYTES_1, 0,
+                   sizeof(*h->agents) - AGENT_BYTES_1);
+        }
     h->action_before = xcalloc(h->n_agents + 1, sizeof(*h->action_before));
     for (size_t a = 0; a < h->n_agents && rc == 0; a++) {
         rc = check_agent(&h->agents[a], a, err);
@@ -476,6 +472,16 @@ static int handle(void *ctx, const struct msg *m, struct msg_out *out)
 
 /* ---- loading and serving ---- */
 
+#ifdef BROOD_STATIC
+static int load(struct host *h, const char *path, struct err *err)
+{
+    return err_set(
+        err, ERR_UNSUPPORTED,
+        "%.400s: this brood has no loader of shared libraries; build brood from its "
+        "sources for environments in C",
+        path);
+}
+#else
 static int check_whole(const struct brood_env *e, const char *path, struct err *err)
 {
     const struct {
@@ -512,6 +518,7 @@ static int load(struct host *h, const char *path, struct err *err)
                        h->env->abi, BROOD_ENV_ABI);
     return check_whole(h->env, path, err);
 }
+#endif
 
 static int say_hello(struct err *err)
 {
@@ -527,13 +534,6 @@ static int say_hello(struct err *err)
     return rc;
 }
 
-static void close_all(struct host *h)
-{
-    for (size_t i = 0; h->worlds != NULL && i < h->n_copies; i++)
-        if (h->worlds[i] != NULL)
-            h->env->close(h->worlds[i]);
-}
-
 int plugin_main(int argc, char **argv)
 {
     static struct host host; /* static: it lives as long as the process */
@@ -546,7 +546,9 @@ int plugin_main(int argc, char **argv)
     if (rc == 0)
         rc = loop_serve(AGENT_FD_IN, AGENT_FD_OUT, NULL, handle, &host, &err);
     if (rc == 0)
-        close_all(&host);
+        for (size_t i = 0; host.worlds != NULL && i < host.n_copies; i++)
+            if (host.worlds[i] != NULL)
+                host.env->close(host.worlds[i]);
     if (rc < 0 && rc != -EPIPE)
         (void)fprintf(stderr, "%s\n", err.msg);
     return rc < 0 && rc != -EPIPE ? AGENT_EXIT_NO_RESPAWN : AGENT_EXIT_DONE;

@@ -169,16 +169,6 @@ static void put_value(struct arena *a, Tf__TensorProto *p, const void *value)
     memcpy((char *)p + l->data, &list, sizeof(list));
 }
 
-static void put_strings(struct arena *a, Tf__TensorProto *p, const struct tensor *t)
-{
-    const struct tensor_string *s = t->data;
-
-    p->n_string_val = (size_t)tensor_elements(t);
-    p->string_val = ARENA_ARRAY(a, ProtobufCBinaryData, p->n_string_val);
-    for (size_t i = 0; i < p->n_string_val; i++)
-        p->string_val[i] = message_bytes(a, s[i].bytes, s[i].len_bytes);
-}
-
 /* Whether the tensor is one number, or all its floating-point elements have the same
  * bits, as from zeros and ones. Lists of integers are mostly sizes, which TensorFlow
  * writes in full. */
@@ -199,23 +189,22 @@ static Tf__TensorProto *tensor_to_proto(struct arena *a, const struct tensor *t)
 
     p->dtype = (int32_t)t->dtype;
     p->tensor_shape = shape_to_proto(a, &t->shape);
-    if (t->dtype == DT_STRING)
-        put_strings(a, p, t);
-    else if (tensor_elements(t) > 0 && filled(t))
+    if (t->dtype == DT_STRING) {
+        const struct tensor_string *s = t->data;
+
+        p->n_string_val = (size_t)tensor_elements(t);
+        p->string_val = ARENA_ARRAY(a, ProtobufCBinaryData, p->n_string_val);
+        for (size_t i = 0; i < p->n_string_val; i++)
+            p->string_val[i] = message_bytes(a, s[i].bytes, s[i].len_bytes);
+    } else if (tensor_elements(t) > 0 && filled(t)) {
         put_value(a, p, t->data);
-    else
+    } else {
         p->tensor_content = message_bytes(a, t->data, tensor_bytes(t));
+    }
     return p;
 }
 
 /* ---- attributes ---- */
-
-static void set_opaque(struct arena *a, const Tf__AttrValue *v, struct attr *ret)
-{
-    const ProtobufCBinaryData b = message_packed(a, v);
-
-    *ret = (struct attr){.kind = ATTR_OPAQUE, .s = (const char *)b.data, .s_len = b.len};
-}
 
 /* Returns 0 if the graph can represent the list. */
 static int list_from_proto(struct arena *a, const Tf__AttrValue__ListValue *l,
@@ -302,8 +291,12 @@ int attr_from_proto(struct arena *a, const Tf__AttrValue *v, enum attr_kind empt
     default:
         known = 0;
     }
-    if (!known)
-        set_opaque(a, v, ret);
+    if (!known) {
+        const ProtobufCBinaryData b = message_packed(a, v);
+
+        *ret =
+            (struct attr){.kind = ATTR_OPAQUE, .s = (const char *)b.data, .s_len = b.len};
+    }
     return 0;
 }
 

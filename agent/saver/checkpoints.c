@@ -2,6 +2,7 @@
 
 #include "common/ckpt/atomic_file.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,16 +13,9 @@
 
 /* ---- paths, as in Python's os.path ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 char *path_directory(const char *path)
 {
-    size_t n = (size_t)(base_name(path) - path), all = n;
+    size_t n = (size_t)(text_base_name(path) - path), all = n;
 
     while (n > 0 && path[n - 1] == '/')
         n--;
@@ -202,7 +196,7 @@ static int remove_data_files(const char *prefix, struct err *err)
     while (d != NULL && rc == 0 && (e = readdir(d)) != NULL) {
         char *path;
 
-        if (!is_data_file(e->d_name, base_name(prefix)))
+        if (!is_data_file(e->d_name, text_base_name(prefix)))
             continue;
         path = join(dir, e->d_name);
         rc = remove_file(path, err);
@@ -214,28 +208,22 @@ static int remove_data_files(const char *prefix, struct err *err)
     return rc;
 }
 
-static int remove_v1_files(const char *prefix, struct err *err)
-{
-    const unsigned n = ckpt_n_shards(prefix);
-    int rc = 0;
-
-    for (unsigned i = 0; i < n && rc == 0; i++) {
-        char *path = ckpt_shard_path(prefix, i);
-
-        rc = remove_file(path, err);
-        free(path);
-    }
-    return rc;
-}
-
 int checkpoint_remove(const char *prefix, const char *meta_graph_suffix, struct err *err)
 {
     char *meta = ckpt_meta_path(prefix, meta_graph_suffix);
     char *index = index_path(prefix);
     int rc = remove_file(meta, err);
 
-    if (rc == 0 && ckpt_kind_of(prefix) == CKPT_V1)
-        rc = remove_v1_files(prefix, err);
+    if (rc == 0 && ckpt_kind_of(prefix) == CKPT_V1) {
+        const unsigned n = ckpt_n_shards(prefix);
+
+        for (unsigned i = 0; i < n && rc == 0; i++) {
+            char *path = ckpt_shard_path(prefix, i);
+
+            rc = remove_file(path, err);
+            free(path);
+        }
+    }
     if (rc == 0)
         rc = remove_file(index, err);
     if (rc == 0)

@@ -315,21 +315,6 @@ static void read_function(struct library *l, struct function *f)
     name_table_done(&r.names);
 }
 
-/* The height of a function whose callees have theirs; those with a reason are not inlined. */
-static void set_height(struct library *l, struct function *f)
-{
-    f->height = 1;
-    for (int i = 0; i < f->n_callees; i++)
-        if (f->callees[i]->reason == NULL && f->callees[i]->height >= f->height)
-            f->height = f->callees[i]->height + 1;
-    if (f->height > FUNCTIONS_MAX_DEPTH && f->reason == NULL)
-        f->reason =
-            arena_printf(&l->im->arena,
-                         "its function '%s' calls functions that call others, more than "
-                         "%d deep",
-                         f->name, FUNCTIONS_MAX_DEPTH);
-}
-
 /* Reads the function and all that it calls, directly or not, and finds their heights. */
 static void measure(struct library *l, struct function *first)
 {
@@ -348,7 +333,17 @@ static void measure(struct library *l, struct function *first)
         read_function(l, f);
         f->is_open = 1;
         if (stack[n - 1].next == f->n_callees) {
-            set_height(l, f);
+            /* callees have their heights; those with a reason are not inlined */
+            f->height = 1;
+            for (int i = 0; i < f->n_callees; i++)
+                if (f->callees[i]->reason == NULL && f->callees[i]->height >= f->height)
+                    f->height = f->callees[i]->height + 1;
+            if (f->height > FUNCTIONS_MAX_DEPTH && f->reason == NULL)
+                f->reason = arena_printf(
+                    &l->im->arena,
+                    "its function '%s' calls functions that call others, more than "
+                    "%d deep",
+                    f->name, FUNCTIONS_MAX_DEPTH);
             f->is_open = 0;
             n--;
             continue;

@@ -143,33 +143,6 @@ static int find_operation(struct import *im, const char *key, const char *name,
     return 0;
 }
 
-/* Takes dtype and shape from the variable's operation. */
-static void describe(struct variable *v)
-{
-    const struct attr *dtype = operation_attr(v->ref.op, "dtype");
-    const struct attr *shape = operation_attr(v->ref.op, "shape");
-
-    v->dtype = dtype != NULL && dtype->kind == ATTR_TYPE ? (enum dtype)dtype->i
-                                                         : output_dtype(v->ref);
-    v->shape =
-        shape != NULL && shape->kind == ATTR_SHAPE ? shape->shape : output_shape(v->ref);
-}
-
-static int make_variable(struct import *im, const char *key, const Tf__VariableDef *p,
-                         struct variable *v)
-{
-    int rc = find_operation(im, key, p->initializer_name, &v->initializer);
-
-    if (rc == 0)
-        rc = find_tensor(im, key, p->snapshot_name, &v->read);
-    if (rc == 0 && p->initial_value_name[0] != '\0')
-        rc = find_tensor(im, key, p->initial_value_name, &v->initial_value);
-    else if (rc == 0 && operation_n_inputs(v->initializer) == 2)
-        v->initial_value = operation_input(v->initializer, 1);
-    describe(v);
-    return rc;
-}
-
 static int add_variable(struct import *im, const char *key,
                         const ProtobufCBinaryData *bytes)
 {
@@ -190,7 +163,19 @@ static int add_variable(struct import *im, const char *key,
                            p->variable_name, operation_type(v.ref.op));
     known = &im->variables[operation_id(v.ref.op)];
     if (*known == NULL) {
-        rc = make_variable(im, key, p, &v);
+        rc = find_operation(im, key, p->initializer_name, &v.initializer);
+        if (rc == 0)
+            rc = find_tensor(im, key, p->snapshot_name, &v.read);
+        if (rc == 0 && p->initial_value_name[0] != '\0')
+            rc = find_tensor(im, key, p->initial_value_name, &v.initial_value);
+        else if (rc == 0 && operation_n_inputs(v.initializer) == 2)
+            v.initial_value = operation_input(v.initializer, 1);
+        const struct attr *dtype = operation_attr(v.ref.op, "dtype");
+        const struct attr *shape = operation_attr(v.ref.op, "shape");
+        v.dtype = dtype != NULL && dtype->kind == ATTR_TYPE ? (enum dtype)dtype->i
+                                                            : output_dtype(v.ref);
+        v.shape = shape != NULL && shape->kind == ATTR_SHAPE ? shape->shape
+                                                             : output_shape(v.ref);
         if (rc != 0)
             return rc;
         *known = variable_import(im->g, &v);

@@ -76,39 +76,8 @@ const char *import_scoped(struct import *im, const char *name)
                                 : name;
 }
 
-/* Names a node. If the graph already has the name, from another import or from building,
- * appends "_1", or the first such number that is free in graph and file. */
-static void name_node(struct import *im, struct import_node *node)
-{
-    const char *name = im->scope[0] != '\0'
-                           ? arena_printf(&im->arena, "%s%s", im->scope, node->def->name)
-                           : node->def->name;
-
-    node->name = name;
-    for (int i = 1;
-         graph_operation(im->g, node->name) != NULL ||
-         (i > 1 && name_table_find(&im->by_name, node->name + strlen(im->scope)));
-         i++) {
-        node->name = arena_printf(&im->arena, "%s_%d", name, i);
-        im->is_renamed = 1;
-    }
-}
-
-/* Notes an input of a node: how many outputs `from` has, and who uses them. Called in reverse, so
- * that the uses are in the file's order. */
-static void note_use(struct import *im, struct import_node *from, int index,
-                     const Tf__NodeDef *by, int place)
-{
-    if (index >= from->n_outputs)
-        from->n_outputs = index + 1;
-    if (place >= 0) {
-        struct import_use *use = ARENA_NEW(&im->arena, struct import_use);
-
-        *use = (struct import_use){by, place, index, from->uses};
-        from->uses = use;
-    }
-}
-
+/* Notes how many outputs each node has of which this one is a user, and the uses; in reverse, so
+ * that they are in the file's order. */
 static int note_uses(struct import *im, const struct import_node *node)
 {
     const Tf__NodeDef *def = node->def;
@@ -120,9 +89,16 @@ static int note_uses(struct import *im, const struct import_node *node)
     for (size_t k = def->n_input; rc == 0 && k-- > 0;) {
         place -= !is_control(def->input[k]);
         rc = find_node(im, node, def->input[k], &from, &index);
-        if (rc == 0)
-            note_use(im, &im->nodes[from], index, def,
-                     is_control(def->input[k]) ? -1 : place);
+        if (rc != 0)
+            break;
+        if (index >= im->nodes[from].n_outputs)
+            im->nodes[from].n_outputs = index + 1;
+        if (!is_control(def->input[k])) {
+            struct import_use *use = ARENA_NEW(&im->arena, struct import_use);
+
+            *use = (struct import_use){def, place, index, im->nodes[from].uses};
+            im->nodes[from].uses = use;
+        }
     }
     return rc;
 }
@@ -144,8 +120,23 @@ static int index_nodes(struct import *im)
         name_table_add(&im->by_name, def->name)->count = (int)i;
         im->nodes[i].def = def;
     }
-    for (size_t i = 0; i < im->n_nodes; i++)
-        name_node(im, &im->nodes[i]);
+    for (size_t i = 0; i < im->n_nodes; i++) {
+        /* If the graph already has the name, from another import or from building, appends
+         * "_1", or the first such number that is free in graph and file. */
+        struct import_node *node = &im->nodes[i];
+        const char *name = im->scope[0] != '\0' ? arena_printf(&im->arena, "%s%s",
+                                                               im->scope, node->def->name)
+                                                : node->def->name;
+
+        node->name = name;
+        for (int k = 1;
+             graph_operation(im->g, node->name) != NULL ||
+             (k > 1 && name_table_find(&im->by_name, node->name + strlen(im->scope)));
+             k++) {
+            node->name = arena_printf(&im->arena, "%s_%d", name, k);
+            im->is_renamed = 1;
+        }
+    }
     for (size_t i = im->n_nodes; rc == 0 && i-- > 0;)
         rc = note_uses(im, &im->nodes[i]);
     return rc;
@@ -579,13 +570,6 @@ static const char *instead_of(const char *type)
 
 /* ---- nodes ---- */
 
-static void note_back_edge(struct import *im, size_t node, const char *input, int place)
-{
-    im->back_edges =
-        xreallocarray(im->back_edges, im->n_back_edges + 1, sizeof(*im->back_edges));
-    im->back_edges[im->n_back_edges++] = (struct back_edge){node, input, place};
-}
-
 /* Another input of a node in a loop, which stands in for the input that is not built yet
  * (close_loop replaces it). */
 static struct output stand_in(struct import *im, const struct import_node *node)
@@ -646,7 +630,10 @@ static int build_node(struct import *im, size_t at)
         if (rc == 0 && im->nodes[from].op != NULL) {
             op_input(b, (struct output){im->nodes[from].op, index});
         } else if (rc == 0) {
-            note_back_edge(im, at, p->input[i], place);
+            im->back_edges = xreallocarray(im->back_edges, im->n_back_edges + 1,
+                                           sizeof(*im->back_edges));
+            im->back_edges[im->n_back_edges++] =
+                (struct back_edge){at, p->input[i], place};
             if (other.op == NULL)
                 other = stand_in(im, node);
             op_input(b, other);
@@ -750,15 +737,6 @@ static int close_loop(struct import *im, const struct back_edge *e)
     return 0;
 }
 
-static int close_loops(struct import *im)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < im->n_back_edges; i++)
-        rc = close_loop(im, &im->back_edges[i]);
-    return rc;
-}
-
 /* Adds each control input once, however often it is listed. */
 static int add_control_inputs(struct import *im, const struct import_node *node)
 {
@@ -791,8 +769,8 @@ int import_nodes(struct import *im)
     for (size_t i = 0; rc == 0 && i < im->n_nodes; i++)
         rc = build_from(im, i, stack);
     free(stack);
-    if (rc == 0)
-        rc = close_loops(im);
+    for (size_t i = 0; rc == 0 && i < im->n_back_edges; i++)
+        rc = close_loop(im, &im->back_edges[i]);
     for (size_t i = 0; rc == 0 && i < im->n_nodes; i++)
         rc = add_control_inputs(im, &im->nodes[i]);
     im->n_operations = graph_n_operations(im->g);

@@ -6,7 +6,6 @@
 #include "agent/saver/attr_proto.h"
 #include "agent/saver/op_list.h"
 #include "agent/saver/saver.h"
-#include "common/err/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,17 +50,15 @@ static int compare_attrs(const void *a, const void *b)
 
 static void put_attrs(struct export *e, const struct operation *op, Tf__NodeDef *node)
 {
-    int n = operation_n_attrs(op);
-    struct signature_room room;
-    struct signature sig;
+    const int n = operation_n_attrs(op);
 
-    CHECK(signature_parse(&sig, &room, operation_def(op)->signature) == 0);
     node->attr = ARENA_ARRAY(&e->arena, Tf__NodeDef__AttrEntry *, n);
     for (int i = 0; i < n; i++) {
         const struct attr *attr = operation_attr_at(op, i);
         Tf__NodeDef__AttrEntry *entry;
 
-        if (e->options.strip_default_attrs && is_default(e, &sig, attr))
+        if (e->options.strip_default_attrs &&
+            is_default(e, operation_signature(op), attr))
             continue;
         entry = MESSAGE_NEW(&e->arena, NodeDef__AttrEntry, node_def__attr_entry);
         entry->key = text(e, attr->name);

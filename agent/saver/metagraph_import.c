@@ -35,22 +35,6 @@ static void fill_info(struct import *im, struct metagraph_info *ret)
         };
 }
 
-/* Signatures name tensors, which have other names in a scope: they are left out there. */
-static void keep_parts(const struct import *im)
-{
-    const Tf__MetaGraphDef *m = im->meta;
-
-    if (m->graph_def->library.len > 0)
-        graph_add_part(im->g, GRAPH_LIBRARY, m->graph_def->library.data,
-                       m->graph_def->library.len);
-    for (size_t i = 0; i < m->n_signature_def && im->scope[0] == '\0'; i++)
-        graph_add_part(im->g, GRAPH_SIGNATURE, m->signature_def[i].data,
-                       m->signature_def[i].len);
-    for (size_t i = 0; i < m->n_asset_file_def && im->scope[0] == '\0'; i++)
-        graph_add_part(im->g, GRAPH_ASSET_FILE, m->asset_file_def[i].data,
-                       m->asset_file_def[i].len);
-}
-
 static int import(struct import *im, const void *data, size_t len_bytes)
 {
     int rc;
@@ -77,8 +61,20 @@ static int import(struct import *im, const void *data, size_t len_bytes)
         rc = import_nodes(im);
     if (rc == 0)
         rc = import_collections(im);
-    if (rc == 0)
-        keep_parts(im);
+    if (rc == 0) {
+        /* signatures name tensors, which have other names in a scope */
+        const Tf__MetaGraphDef *m = im->meta;
+
+        if (m->graph_def->library.len > 0)
+            graph_add_part(im->g, GRAPH_LIBRARY, m->graph_def->library.data,
+                           m->graph_def->library.len);
+        for (size_t i = 0; i < m->n_signature_def && im->scope[0] == '\0'; i++)
+            graph_add_part(im->g, GRAPH_SIGNATURE, m->signature_def[i].data,
+                           m->signature_def[i].len);
+        for (size_t i = 0; i < m->n_asset_file_def && im->scope[0] == '\0'; i++)
+            graph_add_part(im->g, GRAPH_ASSET_FILE, m->asset_file_def[i].data,
+                           m->asset_file_def[i].len);
+    }
     return rc;
 }
 

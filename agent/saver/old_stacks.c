@@ -149,16 +149,6 @@ static Tf__NodeDef *stack(struct import *im, const Tf__NodeDef *node, const char
     return ret;
 }
 
-/* A name that no node has. */
-static const char *free_name(struct import *im, struct name_table *names)
-{
-    const char *ret = "Stack/max_size";
-
-    for (int i = 1; name_table_find(names, ret) != NULL; i++)
-        ret = arena_printf(&im->arena, "Stack/max_size_%d", i);
-    return ret;
-}
-
 int import_old_stacks(struct import *im)
 {
     struct name_table handles = {0}, names = {0};
@@ -175,7 +165,9 @@ int import_old_stacks(struct import *im)
     }
     for (size_t i = 0; i < im->n_nodes; i++)
         (void)name_table_add(&names, im->defs[i]->name);
-    size = free_name(im, &names);
+    size = "Stack/max_size";
+    for (int i = 1; name_table_find(&names, size) != NULL; i++)
+        size = arena_printf(&im->arena, "Stack/max_size_%d", i);
     nodes = ARENA_ARRAY(&im->arena, Tf__NodeDef *, im->n_nodes + 1);
     nodes[im->n_nodes] = no_limit(im, size);
     for (size_t i = 0; i < im->n_nodes; i++) {

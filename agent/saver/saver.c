@@ -339,18 +339,6 @@ static int record(struct saver *s, const char *prefix, struct kept *ret_old)
     return 1;
 }
 
-/* Deletes the checkpoint, unless it is the one to keep of its keep_every_n_hours. If a
- * file cannot be deleted, only logs a warning. */
-static void delete_old(struct saver *s, const struct kept *old, const char *suffix)
-{
-    struct err err = {0};
-
-    if (old->time > s->next_keep)
-        s->next_keep += s->options.keep_every_n_hours * 3600.0;
-    else if (checkpoint_remove(old->prefix, suffix, &err) != 0)
-        log_warn("Ignoring: %s", err.msg);
-}
-
 /* Adds `prefix`, the newest checkpoint, to the list, writes the state file, and deletes
  * the checkpoint that left the list, if any. */
 static int write_state(struct saver *s, const char *save_dir, const char *prefix,
@@ -372,8 +360,16 @@ static int write_state(struct saver *s, const char *save_dir, const char *prefix
     for (size_t i = 0; i < s->n_last; i++)
         all[i] = s->last[i].prefix;
     rc = checkpoint_state_write(&u, err);
-    if (rc == 0 && has_old)
-        delete_old(s, &old, suffix);
+    if (rc == 0 && has_old) {
+        /* deleted, unless it is the one to keep of its keep_every_n_hours; a file that
+         * cannot be deleted is no error */
+        struct err why = {0};
+
+        if (old.time > s->next_keep)
+            s->next_keep += s->options.keep_every_n_hours * 3600.0;
+        else if (checkpoint_remove(old.prefix, suffix, &why) != 0)
+            log_warn("Ignoring: %s", why.msg);
+    }
     free(old.prefix);
     free(all);
     return rc;
@@ -589,21 +585,6 @@ int saver_export_meta_graph(struct saver *s, const char *path, int strip_default
     return rc;
 }
 
-static int write_debug_info(struct saver *s, const char *meta_path, const char *suffix,
-                            struct err *err)
-{
-    const size_t n = strlen(meta_path) - strlen(suffix) - 1;
-    char *path = xasprintf("%.*s_debug.%s", (int)n, meta_path, suffix);
-    struct wbuf b = {0};
-    int rc;
-
-    graph_debug_info_export(&b, s->graph);
-    rc = atomic_file_write(path, b.data, b.len, s->options.durable, err);
-    wbuf_done(&b);
-    free(path);
-    return rc;
-}
-
 static int write_meta_graph(struct saver *s, const char *prefix,
                             const struct saver_save_options *o, const char *suffix,
                             struct err *err)
@@ -611,8 +592,16 @@ static int write_meta_graph(struct saver *s, const char *prefix,
     char *path = ckpt_meta_path(prefix, suffix);
     int rc = saver_export_meta_graph(s, path, o->strip_default_attrs, 0, err);
 
-    if (rc == 0 && o->save_debug_info)
-        rc = write_debug_info(s, path, suffix, err);
+    if (rc == 0 && o->save_debug_info) {
+        const size_t n = strlen(path) - strlen(suffix) - 1;
+        char *debug_path = xasprintf("%.*s_debug.%s", (int)n, path, suffix);
+        struct wbuf b = {0};
+
+        graph_debug_info_export(&b, s->graph);
+        rc = atomic_file_write(debug_path, b.data, b.len, s->options.durable, err);
+        wbuf_done(&b);
+        free(debug_path);
+    }
     free(path);
     return rc;
 }

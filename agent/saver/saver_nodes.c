@@ -49,19 +49,6 @@ static struct output with_default(struct nodes *b, struct output value, const ch
     return (struct output){op_finish(op), 0};
 }
 
-/* The file name: "save/filename/input", "save/filename", "save/Const". */
-static void build_prefix(struct nodes *b)
-{
-    const char *filename = b->o->filename != NULL ? b->o->filename : "model";
-    struct output value;
-
-    name_scope_enter(b->g, "filename");
-    value = string_constant(b, filename, "input");
-    value = with_default(b, value, graph_name_scope(b->g));
-    name_scope_leave(b->g);
-    b->prefix = with_default(b, value, "Const");
-}
-
 /* An Identity of x that runs after `after`. */
 static struct output after(struct nodes *b, struct output x, struct operation *op,
                            const char *name, int colocated)
@@ -108,23 +95,6 @@ static struct output build_save(struct nodes *b, struct output prefix,
 
 /* ---- saving in shards ---- */
 
-/* Shards are written under a temporary name and then merged. TensorFlow draws that name
- * at random for each graph; here it is a hash of the variables' names, so that equal
- * graphs are exported equally. */
-static char *temporary_suffix(struct nodes *b)
-{
-    uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}; /* FNV-1a */
-
-    for (size_t i = 0; i < b->n_shards; i++)
-        for (size_t k = 0; k < b->shards[i].n; k++)
-            for (const char *c = b->shards[i].items[k].name; *c != '\0'; c++) {
-                h[0] = (h[0] ^ (unsigned char)*c) * 0x100000001b3u;
-                h[1] = (h[1] ^ (unsigned char)*c ^ 0x5au) * 0x100000001b3u;
-            }
-    return arena_printf(b->arena, "_temp_%016llx%016llx/part", (unsigned long long)h[0],
-                        (unsigned long long)h[1]);
-}
-
 /* "/job:ps/task:0" -> "/job:ps/task:0/device:CPU:0" */
 static const char *on_cpu(struct nodes *b, const char *device)
 {
@@ -166,10 +136,7 @@ static struct output build_merge(struct nodes *b, const struct output *filenames
     control_dependencies_enter(b->g, saved, b->n_shards);
     device_enter(b->g, device_of(b, &b->shards[b->n_shards - 1]));
     name_scope_enter(b->g, "MergeV2Checkpoints");
-    op = op_begin(b->g, "Pack", "checkpoint_prefixes");
-    for (size_t i = 0; i < b->n_shards; i++)
-        op_input(op, filenames[i]);
-    prefixes = (struct output){op_finish(op), 0};
+    prefixes = stacked(b->g, filenames, b->n_shards, "checkpoint_prefixes");
     op = op_begin(b->g, "MergeV2Checkpoints", graph_name_scope(b->g));
     op_input(op, prefixes);
     op_input(op, b->prefix);
@@ -193,13 +160,25 @@ static struct output build_filespec(struct nodes *b, struct output n_shards,
     return ret;
 }
 
-/* Shards that will be merged are written under a temporary name. */
+/* Shards that will be merged are written under a temporary name, and then merged. */
 static struct output build_temporary(struct nodes *b)
 {
+    /* TensorFlow draws the name at random for each graph; here it is a hash of the variables'
+     * names, so that equal graphs are exported equally */
+    uint64_t h[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u}; /* FNV-1a */
     struct output suffix, temporary;
+    char *text;
 
+    for (size_t i = 0; i < b->n_shards; i++)
+        for (size_t k = 0; k < b->shards[i].n; k++)
+            for (const char *c = b->shards[i].items[k].name; *c != '\0'; c++) {
+                h[0] = (h[0] ^ (unsigned char)*c) * 0x100000001b3u;
+                h[1] = (h[1] ^ (unsigned char)*c ^ 0x5au) * 0x100000001b3u;
+            }
+    text = arena_printf(b->arena, "_temp_%016llx%016llx/part", (unsigned long long)h[0],
+                        (unsigned long long)h[1]);
     name_scope_enter(b->g, "StringJoin");
-    suffix = string_constant(b, temporary_suffix(b), "inputs_1");
+    suffix = string_constant(b, text, "inputs_1");
     temporary = binary(b->g, "StringJoin", b->prefix, suffix, graph_name_scope(b->g));
     name_scope_leave(b->g);
     return temporary;
@@ -227,18 +206,14 @@ static struct output build_sharded_save(struct nodes *b)
 
 /* ---- restoring ---- */
 
-static struct output reshaped(struct nodes *b, struct output x, const struct variable *v)
-{
-    return b->o->reshape ? reshape(b->g, x, &v->shape, NULL) : x;
-}
-
 static struct operation *assign_restored(struct nodes *b, struct variable *v,
                                          struct output x)
 {
     struct op_builder *op;
 
     device_enter(b->g, operation_device(v->ref.op));
-    x = reshaped(b, x, v);
+    if (b->o->reshape)
+        x = reshape(b->g, x, &v->shape, NULL);
     if (is_resource(v)) {
         x = unary(b->g, "Identity", x, NULL);
         op = op_begin(b->g, "AssignVariableOp", NULL);
@@ -318,7 +293,14 @@ int saver_nodes_build(struct graph *g, struct arena *a, const struct saver_optio
     struct operation *restore;
 
     name_scope_enter(g, o->name != NULL ? o->name : "save");
-    build_prefix(&b);
+    /* the file name: "save/filename/input", "save/filename", "save/Const" */
+    const char *filename = b.o->filename != NULL ? b.o->filename : "model";
+    struct output value;
+    name_scope_enter(b.g, "filename");
+    value = string_constant(&b, filename, "input");
+    value = with_default(&b, value, graph_name_scope(b.g));
+    name_scope_leave(b.g);
+    b.prefix = with_default(&b, value, "Const");
     saved = o->sharded ? build_sharded_save(&b) : build_save(&b, b.prefix, &shards[0]);
     restore = build_restore_all(&b);
     name_scope_leave(g);

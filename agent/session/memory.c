@@ -79,33 +79,26 @@ static int make_place(struct memory *m, struct err *err)
     return 0;
 }
 
-static int find_all(struct session *s, struct variable *const *vars, size_t n, int *index,
-                    struct err *err)
-{
-    struct graph *g = session_graph(s);
-
-    for (size_t i = 0; i < n; i++) {
-        const struct variable *v = vars != NULL ? vars[i] : graph_variable_at(g, (int)i);
-
-        if (operation_graph(v->ref.op) != g)
-            return err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
-                           v->name);
-        index[i] = var_store_find(session_variables(s), v->ref.op);
-    }
-    return 0;
-}
-
 int memory_new(struct memory **ret, struct session *s, struct variable *const *vars,
                size_t n, struct err *err)
 {
+    struct graph *g = session_graph(s);
     int rc = session_fix_layout(s, err);
 
     if (rc < 0)
         return rc;
     if (vars == NULL)
-        n = (size_t)graph_n_variables(session_graph(s));
+        n = (size_t)graph_n_variables(g);
     int *index = xcalloc(n + 1, sizeof(*index));
-    rc = find_all(s, vars, n, index, err);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        const struct variable *v = vars != NULL ? vars[i] : graph_variable_at(g, (int)i);
+
+        if (operation_graph(v->ref.op) == g)
+            index[i] = var_store_find(session_variables(s), v->ref.op);
+        else
+            rc = err_set(err, ERR_ARG, "Tensor %s:0 is not an element of this graph.",
+                         v->name);
+    }
     if (rc == 0) {
         struct memory *m = xcalloc(1, sizeof(*m));
 

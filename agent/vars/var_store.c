@@ -164,13 +164,6 @@ static int find_places(struct var_store *s, struct err *err)
     return 0;
 }
 
-/* Forgets variables n, n + 1, ... */
-static void forget_places(struct var_store *s, int n)
-{
-    while (s->n > n)
-        s->places[--s->n].block->n--;
-}
-
 /* After layout_bytes found that the sum of all does not overflow. */
 static size_t value_bytes(const struct place *p)
 {
@@ -202,17 +195,6 @@ static size_t layout_bytes(const struct var_store *s, const struct block *b)
     return at;
 }
 
-static void write_header(struct var_store *s, struct block *b)
-{
-    *(struct var_header *)(void *)b->memory = (struct var_header){
-        .magic = VAR_MAGIC,
-        .version = VAR_VERSION,
-        .layout_hash = layout_hash(s, b),
-        .n_variables = (uint64_t)b->n,
-        .size_bytes = b->bytes,
-    };
-}
-
 static void assign_offsets(struct var_store *s, const struct block *b)
 {
     size_t at = values_begin(b);
@@ -222,19 +204,6 @@ static void assign_offsets(struct var_store *s, const struct block *b)
         s->places[i].offset = at;
         at = round_up(at + value_bytes(&s->places[i]));
     }
-}
-
-/* ERR_STATE: the given block does not hold the state of these variables. */
-static int check_state(const struct var_store *s, const struct block *b, size_t bytes,
-                       struct err *err)
-{
-    const struct var_header *h = (const void *)b->memory;
-    if (h->magic != VAR_MAGIC || h->version != VAR_VERSION ||
-        h->layout_hash != layout_hash(s, b) || h->size_bytes != bytes)
-        return err_set(err, ERR_STATE,
-                       "the %s%sblock holds the variables of another graph",
-                       b->device != NULL ? b->device : "", b->device != NULL ? " " : "");
-    return 0;
 }
 
 /* Makes a block for all variables; those before n_old keep flag and value. */
@@ -268,7 +237,13 @@ static int relayout(struct var_store *s, struct block *b, int n_old, size_t byte
         b->memory = fresh;
     }
     b->bytes = bytes;
-    write_header(s, b);
+    *(struct var_header *)(void *)b->memory = (struct var_header){
+        .magic = VAR_MAGIC,
+        .version = VAR_VERSION,
+        .layout_hash = layout_hash(s, b),
+        .n_variables = (uint64_t)b->n,
+        .size_bytes = b->bytes,
+    };
     return 0;
 }
 
@@ -331,13 +306,20 @@ static int has_new(const struct var_store *s, const struct block *b, int n_old)
     return b->bytes == 0 && !waits_for_variables(b);
 }
 
+/* ERR_STATE: the given block does not hold the state of these variables. */
 static int check_room(const struct var_store *s, const struct block *b, struct err *err)
 {
+    const struct var_header *h = (const void *)b->memory;
     const size_t bytes = layout_bytes(s, b);
 
     if (bytes == 0 || (b->borrowed && bytes > b->capacity))
         return too_large(s, b, err);
-    return b->holds_state ? check_state(s, b, bytes, err) : 0;
+    if (b->holds_state && (h->magic != VAR_MAGIC || h->version != VAR_VERSION ||
+                           h->layout_hash != layout_hash(s, b) || h->size_bytes != bytes))
+        return err_set(err, ERR_STATE,
+                       "the %s%sblock holds the variables of another graph",
+                       b->device != NULL ? b->device : "", b->device != NULL ? " " : "");
+    return 0;
 }
 
 /* Makes room for the variables from n_old on. */
@@ -367,7 +349,8 @@ int var_store_place(struct var_store *s, struct err *err)
         if (has_new(s, &s->blocks[i], n_old))
             rc = make_room(s, &s->blocks[i], n_old, err);
     if (rc < 0) {
-        forget_places(s, n_old);
+        while (s->n > n_old)
+            s->places[--s->n].block->n--;
         s->n_seen = seen;
     }
     return rc;

@@ -177,8 +177,7 @@ static void tidy(const char *dir, const char *first, const char *but)
 
 void atomic_file_tidy(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    char *first = xasprintf("%s%s", slash != NULL ? slash + 1 : path, temporary);
+    char *first = xasprintf("%s%s", text_base_name(path), temporary);
     char *dir = parent_of(path);
 
     tidy(dir, first, NULL);

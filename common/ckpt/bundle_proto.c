@@ -406,16 +406,6 @@ static void put_ordered_number(struct wbuf *b, uint64_t v)
         wbuf_u8(b, (uint8_t)(v >> (8 * n)));
 }
 
-static void put_ordered_text(struct wbuf *b, const char *s)
-{
-    for (; *s != '\0'; s++) {
-        wbuf_u8(b, (uint8_t)*s);
-        if ((uint8_t)*s == 0xff)
-            wbuf_u8(b, 0);
-    }
-    wbuf_bytes(b, "\0\1", 2);
-}
-
 /* Appends a signed number in n bytes: a header of n bits, which are the inverse of the
  * sign, then the number in two's complement, in 7n - 1 bits and its sign. */
 static void put_ordered_signed(struct wbuf *b, int64_t v)
@@ -442,7 +432,12 @@ void bundle_put_slice_key(struct wbuf *b, const char *name, int rank,
                           const struct bundle_slice *slice)
 {
     put_ordered_number(b, 0);
-    put_ordered_text(b, name);
+    for (const char *s = name; *s != '\0'; s++) {
+        wbuf_u8(b, (uint8_t)*s);
+        if ((uint8_t)*s == 0xff)
+            wbuf_u8(b, 0);
+    }
+    wbuf_bytes(b, "\0\1", 2);
     put_ordered_number(b, (uint64_t)rank);
     for (int i = 0; i < rank; i++) {
         put_ordered_signed(b, slice->start[i]);

@@ -29,26 +29,16 @@ static const char OBJECT_GRAPH_KEY[] = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
 /* ---- files ---- */
 
-static int ends_like_a_file_of_a_checkpoint(const char *s, size_t *ret_prefix_len)
+static int no_index(const char *prefix, struct err *err)
 {
     static const char *const SUFFIXES[] = {".index", ".meta", ".data-00000-of-00001"};
 
     for (size_t i = 0; i < sizeof(SUFFIXES) / sizeof(SUFFIXES[0]); i++)
-        if (text_ends_with(s, SUFFIXES[i])) {
-            *ret_prefix_len = strlen(s) - strlen(SUFFIXES[i]);
-            return 1;
-        }
-    return 0;
-}
-
-static int no_index(const char *prefix, struct err *err)
-{
-    size_t n;
-
-    if (ends_like_a_file_of_a_checkpoint(prefix, &n))
-        return err_set(err, ERR_NOT_FOUND,
-                       "there is no %s.index; a checkpoint is named by its prefix: %.*s",
-                       prefix, (int)n, prefix);
+        if (text_ends_with(prefix, SUFFIXES[i]))
+            return err_set(
+                err, ERR_NOT_FOUND,
+                "there is no %s.index; a checkpoint is named by its prefix: %.*s", prefix,
+                (int)(strlen(prefix) - strlen(SUFFIXES[i])), prefix);
     if (ckpt_is_graph_def(prefix))
         return err_set(err, ERR_NOT_FOUND, "%s is a graph alone, without a checkpoint",
                        prefix);

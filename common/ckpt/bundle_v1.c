@@ -312,8 +312,10 @@ static int add_entry(struct load *l, const struct table_entry *e)
     struct cursor c = cursor_of(e->value, e->value_len);
     struct pw_field f;
 
-    if (!l->with_data || e->key_len == 0)
-        return e->key_len == 0 && !l->with_data ? add_meta(l, c) : 0;
+    if (e->key_len == 0)
+        return l->with_data ? 0 : add_meta(l, c);
+    if (!l->with_data)
+        return 0;
     while (pw_next(&c, &f))
         if (f.number == SLICES_DATA && f.type == PW_LEN)
             return add_slice(l, e, f.bytes);

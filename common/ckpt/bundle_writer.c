@@ -166,17 +166,13 @@ int bundle_writer_add(struct bundle_writer *w, const char *name, const struct te
     return append_tensor(w, t, &item->entry, err);
 }
 
-static int key_is(const struct item *item, const char *name)
-{
-    return item->key.len == strlen(name) &&
-           memcmp(item->key.data, name, item->key.len) == 0;
-}
-
 /* Finds the whole tensor's item, which precedes those of its slices. */
 static struct item *find_whole(struct bundle_writer *w, const char *name)
 {
     for (size_t i = w->n_items; i > 0; i--) {
-        if (key_is(&w->items[i - 1], name))
+        const struct wbuf *key = &w->items[i - 1].key;
+
+        if (key->len == strlen(name) && memcmp(key->data, name, key->len) == 0)
             return &w->items[i - 1];
     }
     return NULL;
@@ -231,16 +227,6 @@ static int compare_items(const void *a, const void *b)
     return table_compare(x->key.data, x->key.len, y->key.data, y->key.len);
 }
 
-static int check_names(const struct bundle_writer *w, struct err *err)
-{
-    for (size_t i = 1; i < w->n_items; i++) {
-        if (compare_items(&w->items[i - 1], &w->items[i]) == 0)
-            return err_set(err, ERR_EXISTS, "two tensors of the name %.*s",
-                           (int)w->items[i].key.len, (const char *)w->items[i].key.data);
-    }
-    return 0;
-}
-
 static int build_index(struct bundle_writer *w, struct table_writer *table,
                        struct err *err)
 {
@@ -267,11 +253,14 @@ int bundle_writer_finish(struct bundle_writer *w, struct err *err)
     char *path = xasprintf("%s.index", w->prefix);
     const void *index;
     size_t len;
-    int rc;
+    int rc = 0;
 
     if (w->n_items > 0)
         qsort(w->items, w->n_items, sizeof(*w->items), compare_items);
-    rc = check_names(w, err);
+    for (size_t i = 1; rc == 0 && i < w->n_items; i++)
+        if (compare_items(&w->items[i - 1], &w->items[i]) == 0)
+            rc = err_set(err, ERR_EXISTS, "two tensors of the name %.*s",
+                         (int)w->items[i].key.len, (const char *)w->items[i].key.data);
     if (rc == 0)
         rc = build_index(w, table, err);
     for (uint32_t i = 0; rc == 0 && i < w->n_shards; i++)

@@ -117,3 +117,27 @@ int pw_next(struct cursor *c, struct pw_field *ret)
     *ret = f;
     return 1;
 }
+
+int pw_next_bytes(struct cursor *c, uint32_t number, struct cursor *ret)
+{
+    struct pw_field f;
+
+    while (pw_next(c, &f))
+        if (f.number == number && f.type == PW_LEN) {
+            *ret = f.bytes;
+            return 1;
+        }
+    return 0;
+}
+
+int pw_find_bytes(struct cursor message, uint32_t number, struct cursor *ret)
+{
+    return pw_next_bytes(&message, number, ret);
+}
+
+int pw_is_text(const struct cursor *bytes, const char *text)
+{
+    const size_t n = strlen(text);
+
+    return cursor_left(bytes) == n && memcmp(bytes->p, text, n) == 0;
+}

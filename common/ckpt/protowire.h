@@ -48,5 +48,10 @@ struct pw_field {
 /* Returns 1 and the next field, or 0 at the end; c->failed is set if the input is malformed.
  * Groups (obsolete) count as malformed. */
 int pw_next(struct cursor *c, struct pw_field *ret);
+/* The next field of that number that holds a message or text; 0: there is none. */
+int pw_next_bytes(struct cursor *c, uint32_t number, struct cursor *ret);
+/* The first one of a message. */
+int pw_find_bytes(struct cursor message, uint32_t number, struct cursor *ret);
+int pw_is_text(const struct cursor *bytes, const char *text);
 
 #endif

@@ -25,24 +25,12 @@ enum {
     TENSOR_NAME = 1,
 };
 
-static int next_message(struct cursor *c, uint32_t number, struct cursor *ret)
-{
-    struct pw_field f;
-
-    while (pw_next(c, &f))
-        if (f.number == number && f.type == PW_LEN) {
-            *ret = f.bytes;
-            return 1;
-        }
-    return 0;
-}
-
 /* ---- choosing a MetaGraph by its tags ---- */
 
 static int next_tag(struct cursor *infos, struct cursor *info, struct cursor *ret)
 {
-    while (!next_message(info, INFO_TAG, ret))
-        if (!next_message(infos, METAGRAPH_INFO, info))
+    while (!pw_next_bytes(info, INFO_TAG, ret))
+        if (!pw_next_bytes(infos, METAGRAPH_INFO, info))
             return 0;
     return 1;
 }
@@ -90,7 +78,7 @@ static void list_tags(struct cursor model, char *ret, size_t size)
     size_t n = 0;
 
     ret[0] = '\0';
-    while (next_message(&model, MODEL_METAGRAPH, &metagraph)) {
+    while (pw_next_bytes(&model, MODEL_METAGRAPH, &metagraph)) {
         const char *separator = n > 0 ? "; " : "";
 
         EACH_TAG(metagraph, tag)
@@ -111,7 +99,7 @@ int saved_model_find(struct cursor model, const char *tags, struct cursor *ret,
     size_t n = 0;
     int n_fitting = 0;
 
-    while (next_message(&c, MODEL_METAGRAPH, &metagraph)) {
+    while (pw_next_bytes(&c, MODEL_METAGRAPH, &metagraph)) {
         n++;
         if (n_fitting == 0) /* the first that fits, or the only one */
             *ret = metagraph;
@@ -195,13 +183,13 @@ static struct signature_tensor *read_tensors(struct cursor c, uint32_t number,
     struct cursor again = c, entry, key, value, name;
     size_t n = 0;
 
-    while (next_message(&again, number, &entry))
+    while (pw_next_bytes(&again, number, &entry))
         n++;
     ret = ARENA_ARRAY(a, struct signature_tensor, n + 1);
     *ret_n = 0;
-    while (next_message(&c, number, &entry)) {
+    while (pw_next_bytes(&c, number, &entry)) {
         read_entry(entry, &key, &value);
-        if (next_message(&value, TENSOR_NAME, &name) && cursor_left(&name) > 0)
+        if (pw_next_bytes(&value, TENSOR_NAME, &name) && cursor_left(&name) > 0)
             ret[(*ret_n)++] =
                 (struct signature_tensor){text_of(a, key), text_of(a, name)};
     }
@@ -223,19 +211,19 @@ int signatures_read(struct signatures *ret, struct arena *a, const void *metagra
     struct cursor c = all, entry, key, value, method;
     size_t n = 0;
 
-    while (next_message(&c, METAGRAPH_SIGNATURE, &entry))
+    while (pw_next_bytes(&c, METAGRAPH_SIGNATURE, &entry))
         n++;
     if (c.failed)
         return err_set(err, ERR_FORMAT, "not a MetaGraphDef");
     *ret = (struct signatures){ARENA_ARRAY(a, struct signature, n + 1), n};
     c = all;
-    for (struct signature *s = ret->at; next_message(&c, METAGRAPH_SIGNATURE, &entry);
+    for (struct signature *s = ret->at; pw_next_bytes(&c, METAGRAPH_SIGNATURE, &entry);
          s++) {
         read_entry(entry, &key, &value);
         *s = (struct signature){.name = text_of(a, key), .method = ""};
         s->inputs = read_tensors(value, SIGNATURE_INPUT, a, &s->n_inputs);
         s->outputs = read_tensors(value, SIGNATURE_OUTPUT, a, &s->n_outputs);
-        if (next_message(&value, SIGNATURE_METHOD, &method))
+        if (pw_next_bytes(&value, SIGNATURE_METHOD, &method))
             s->method = text_of(a, method);
     }
     qsort(ret->at, n, sizeof(*ret->at), compare_signatures);

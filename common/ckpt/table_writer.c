@@ -41,15 +41,6 @@ static void block_done(struct block *b)
     wbuf_done(&b->last_key);
 }
 
-static void block_clear(struct block *b)
-{
-    wbuf_clear(&b->entries);
-    wbuf_clear(&b->restarts);
-    wbuf_clear(&b->last_key);
-    b->n_since_restart = 0;
-    wbuf_u32(&b->restarts, 0);
-}
-
 static size_t block_size(const struct block *b)
 {
     return b->entries.len + b->restarts.len + 4;
@@ -91,7 +82,7 @@ static void block_add(struct block *b, const uint8_t *key, size_t key_len,
     b->n_since_restart++;
 }
 
-/* Appends block and trailer to the file. */
+/* Appends block and trailer to the file, and empties the block. */
 static struct table_handle write_block(struct wbuf *file, struct block *b)
 {
     struct table_handle handle = {.offset = file->len, .size = block_size(b)};
@@ -101,7 +92,11 @@ static struct table_handle write_block(struct wbuf *file, struct block *b)
     wbuf_u32(file, (uint32_t)(b->restarts.len / 4));
     wbuf_u8(file, TABLE_BLOCK_RAW);
     wbuf_u32(file, crc32c_mask(crc32c(file->data + handle.offset, handle.size + 1)));
-    block_clear(b);
+    wbuf_clear(&b->entries);
+    wbuf_clear(&b->restarts);
+    wbuf_clear(&b->last_key);
+    b->n_since_restart = 0;
+    wbuf_u32(&b->restarts, 0);
     return handle;
 }
 

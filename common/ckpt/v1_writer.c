@@ -219,8 +219,11 @@ static int put_list(const struct v1_writer *w, struct table_writer *table,
     return rc;
 }
 
-static int put_table(struct v1_writer *w, struct table_writer *table, struct err *err)
+int v1_writer_finish(struct v1_writer *w, struct err *err)
 {
+    struct table_writer *table = table_writer_new();
+    const void *bytes;
+    size_t len;
     int rc = put_list(w, table, err);
 
     if (w->n_items > 0)
@@ -229,21 +232,13 @@ static int put_table(struct v1_writer *w, struct table_writer *table, struct err
         struct item *item = &w->items[i];
 
         if (i > 0 && compare_items(item - 1, item) == 0)
-            return err_set(err, ERR_EXISTS, "two tensors of the name %s",
-                           (const char *)item->key.data + 1);
-        rc = table_writer_add(table, item->key.data, item->key.len, item->value.data,
-                              item->value.len, err);
+            rc = err_set(err, ERR_EXISTS, "two tensors of the name %s",
+                         (const char *)item->key.data + 1);
+        else
+            rc = table_writer_add(table, item->key.data, item->key.len, item->value.data,
+                                  item->value.len, err);
         wbuf_done(&item->value);
     }
-    return rc;
-}
-
-int v1_writer_finish(struct v1_writer *w, struct err *err)
-{
-    struct table_writer *table = table_writer_new();
-    const void *bytes;
-    size_t len;
-    int rc = put_table(w, table, err);
 
     if (rc == 0) {
         bytes = table_writer_finish(table, &len);

@@ -35,14 +35,6 @@ int optimizer_has(enum optimizer_type type, const char *key)
     return 1;
 }
 
-static void resolve_tries(struct optimizer_config *o, const struct optimizer_config *base)
-{
-    if (o->type != OPT_ACCEPT_REJECT)
-        o->tries = 0;
-    else if (o->tries == 0)
-        o->tries = base->type == o->type && base->tries > 0 ? base->tries : 1;
-}
-
 /* Fills in the values that were not given: from `base` (for a network's optimizer, the
  * agent's) if it has the same type, otherwise from the defaults of the type. Settings
  * that the type does not have become 0. */
@@ -64,29 +56,30 @@ static void resolve_optimizer(struct optimizer_config *o,
         else if (field_is_unset(*v))
             *v = s->of[o->type].usual;
     }
-    resolve_tries(o, base);
+    if (o->type != OPT_ACCEPT_REJECT)
+        o->tries = 0;
+    else if (o->tries == 0)
+        o->tries = base->type == o->type && base->tries > 0 ? base->tries : 1;
 }
 
-static void resolve_entities(struct entity_layers *e)
+static void resolve_network(struct network_config *n, const struct optimizer_config *base)
 {
+    struct entity_layers *e = &n->entities;
+
+    if (n->has_optimizer)
+        resolve_optimizer(&n->optimizer, base);
+    else
+        n->optimizer = (struct optimizer_config){0};
+    if (!n->has_entities) {
+        *e = (struct entity_layers){0};
+        return;
+    }
     if (e->units.n == 0)
         e->units = (struct layer_sizes){1, {64}};
     if ((int)e->pool == FIELD_UNSET_ENUM)
         e->pool = POOL_MEAN;
     if (e->heads == 0)
         e->heads = 1;
-}
-
-static void resolve_network(struct network_config *n, const struct optimizer_config *base)
-{
-    if (n->has_optimizer)
-        resolve_optimizer(&n->optimizer, base);
-    else
-        n->optimizer = (struct optimizer_config){0};
-    if (n->has_entities)
-        resolve_entities(&n->entities);
-    else
-        n->entities = (struct entity_layers){0};
 }
 
 /* Afterwards no value is "unset". */
@@ -149,18 +142,6 @@ static int is_of_algorithm(const void *ctx, const char *key)
     const struct agent_config *a = ctx;
 
     return schema_find(&algorithm_of(a)->settings, key) != NULL;
-}
-
-static int check_settings(const struct loader *l, const struct yaml_node *section,
-                          const char *path, const struct agent_config *a)
-{
-    struct yaml_node *settings = yaml_find(section, "settings");
-
-    if (algorithm_of(a)->is_unknown && settings != NULL)
-        settings->n = 0; /* nothing is known of them */
-    return loader_drop(l, settings, loader_path(l, "%s.settings", path),
-                       &algorithm_any()->settings, is_of_algorithm, a,
-                       loader_path(l, "no setting of %s", a->algorithm));
 }
 
 static int is_of_optimizer(const void *ctx, const char *key)
@@ -237,8 +218,15 @@ int agent_section_read(const struct loader *l, const struct yaml_node *section,
     int rc = take_algorithm(l, section, path, a), dropped = 0;
     const struct agent_config was = *a;
 
-    if (rc == 0)
-        rc = check_settings(l, section, path, a);
+    if (rc == 0) {
+        struct yaml_node *settings = yaml_find(section, "settings");
+
+        if (algorithm_of(a)->is_unknown && settings != NULL)
+            settings->n = 0; /* nothing is known of them */
+        rc = loader_drop(l, settings, loader_path(l, "%s.settings", path),
+                         &algorithm_any()->settings, is_of_algorithm, a,
+                         loader_path(l, "no setting of %s", a->algorithm));
+    }
     if (rc >= 0)
         rc = schema_read(&agent_schema, section, path, a, &l->c->arena, l->err);
     if (rc == 0)

@@ -27,17 +27,6 @@ static void insert(struct change_plan *p, const struct planned_change *c)
     p->n++;
 }
 
-/* Ends schedules of the key before the step. */
-static void end_schedules(struct change_plan *p, const char *path, uint64_t at)
-{
-    for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--) {
-        const struct config_setting *set = &p->list[i - 1].set;
-
-        if (set->schedule.over > 0 && strcmp(set->path, path) == 0)
-            change_plan_remove(p, i - 1);
-    }
-}
-
 /* Returns the first step after `at` for which the key has another value; UINT64_MAX if
  * there is none. */
 static uint64_t next_of(const struct change_plan *p, const char *path, uint64_t at)
@@ -76,7 +65,13 @@ void change_plan_add(struct change_plan *p, uint64_t at, const struct config_set
 {
     const uint64_t number = p->n_requests++;
 
-    end_schedules(p, set->path, at);
+    /* schedules of the key end before the step */
+    for (size_t i = p->n; i > 0 && p->list[i - 1].at >= at; i--) {
+        const struct config_setting *other = &p->list[i - 1].set;
+
+        if (other->schedule.over > 0 && strcmp(other->path, set->path) == 0)
+            change_plan_remove(p, i - 1);
+    }
     if (set->schedule.over > 0)
         add_schedule(p, at, set, number);
     else

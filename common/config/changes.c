@@ -100,6 +100,13 @@ void config_diff_done(struct config_diff *d)
     arena_done(&d->arena);
 }
 
+char *config_change_was(const struct config_change *c)
+{
+    return c->was != NULL && schema_below(c->field, NULL) == NULL
+               ? schema_text_of(c->field, c->was)
+               : xstrdup("");
+}
+
 const struct config_change *config_diff_find(const struct config_diff *d, unsigned kinds)
 {
     for (size_t i = 0; i < d->n; i++)
@@ -194,33 +201,27 @@ static int is_schedule(const struct field *f, const char *text)
     return is;
 }
 
-static int read_schedule(struct config_setting *s, const char *text, const char *place,
-                         struct err *err)
+static int read_value(struct config_setting *s, const char *text, const char *place,
+                      struct err *err)
 {
+    char bytes[24]; /* as older builds wrote them: without the unit */
     struct arena arena = ARENA_ZERO;
     struct yaml_node *n;
-    int rc = yaml_value_parse(&n, &arena, text, place, err);
+    int rc;
 
+    if (s->field->type == FIELD_BYTES && text_is_digits(text) && strlen(text) < 20) {
+        (void)snprintf(bytes, sizeof(bytes), "%sB", text);
+        text = bytes;
+    }
+    if (!is_schedule(s->field, text))
+        return schema_read_text(s->field, text, place, &s->value, err);
+    rc = yaml_value_parse(&n, &arena, text, place, err);
     if (rc == 0)
         rc = schedule_read(s->field, n, "", &s->schedule, err);
     if (rc == 0)
         schedule_stair(s->field, &s->schedule, 0, &s->value);
     arena_done(&arena);
     return rc;
-}
-
-static int read_value(struct config_setting *s, const char *text, const char *place,
-                      struct err *err)
-{
-    char bytes[24]; /* as older builds wrote them: without the unit */
-
-    if (s->field->type == FIELD_BYTES && text_is_digits(text) && strlen(text) < 20) {
-        (void)snprintf(bytes, sizeof(bytes), "%sB", text);
-        text = bytes;
-    }
-    return is_schedule(s->field, text)
-               ? read_schedule(s, text, place, err)
-               : schema_read_text(s->field, text, place, &s->value, err);
 }
 
 /* Returns the row of a key that can change in a live run; NULL if it cannot. */

@@ -50,6 +50,8 @@ struct config_diff {
 void run_config_diff(struct config_diff *ret, const struct run_config *was,
                      const struct run_config *is, int following);
 void config_diff_done(struct config_diff *d);
+/* The old value as text; "" if there was none, or it is a section; free(). */
+char *config_change_was(const struct config_change *c);
 /* The first difference of the kinds (bits 1u << kind); NULL: there is none. */
 const struct config_change *config_diff_find(const struct config_diff *d, unsigned kinds);
 

@@ -104,17 +104,6 @@ static int is_host(const char *text)
     return 1;
 }
 
-static int check_hosts(const struct yaml_node *hosts, struct err *err)
-{
-    for (size_t i = 0; hosts != NULL && i < hosts->n; i++)
-        if (!is_host(hosts->child[i]->text))
-            return yaml_fail(hosts->child[i], "cluster.hosts", err,
-                             "found '%.100s', expected a host's name, which neither "
-                             "begins with a dash nor has blanks or a shell's characters",
-                             hosts->child[i]->text);
-    return 0;
-}
-
 static int check_launcher(const struct run_config *c, const struct yaml_node *at,
                           struct err *err)
 {
@@ -135,9 +124,13 @@ static int check_launcher(const struct run_config *c, const struct yaml_node *at
     if (k->launcher == LAUNCHER_SLURM && k->hosts != NULL)
         return yaml_fail(yaml_find(at, "hosts"), "cluster.hosts", err,
                          "Slurm chooses the hosts; options: [--nodelist=a] limits them");
-    if (check_hosts(k->hosts, err) < 0 ||
-        (k->options != NULL &&
-         command_check_words(k->options, "cluster.options", err) < 0))
+    for (size_t i = 0; k->hosts != NULL && i < k->hosts->n; i++)
+        if (!is_host(k->hosts->child[i]->text))
+            return yaml_fail(k->hosts->child[i], "cluster.hosts", err,
+                             "found '%.100s', expected a host's name, which neither "
+                             "begins with a dash nor has blanks or a shell's characters",
+                             k->hosts->child[i]->text);
+    if (k->options != NULL && command_check_words(k->options, "cluster.options", err) < 0)
         return ERR_CONFIG;
     return k->command != NULL ? command_check_words(k->command, "cluster.command", err)
                               : 0;

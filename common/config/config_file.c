@@ -1,10 +1,14 @@
 /* Configuration files, and the files that they extend. */
 #include "common/config/loader.h"
 #include "common/io/beneath.h"
+#include "common/io/own_file.h"
+#include "common/mem/xmalloc.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_FILES = 8 }; /* in a chain of files that extend each other */
 
@@ -14,6 +18,39 @@ struct chain {
     const char *path;
     struct stat is;
 };
+
+/* The path of a configuration that exists and may have been meant: that with .yaml, in configs/,
+ * or one that is installed with brood; free(). NULL: there is none. */
+static char *find_meant(const char *path)
+{
+    char *at[] = {xasprintf("%s.yaml", path), xasprintf("configs/%s", path),
+                  xasprintf("configs/%s.yaml", path)};
+    const size_t n = sizeof(at) / sizeof(at[0]);
+    char *ret = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (ret == NULL && access(at[i], R_OK) == 0)
+            ret = xstrdup(at[i]);
+    for (size_t i = 1; i < n; i++)
+        if (ret == NULL)
+            ret = own_share(at[i]);
+    for (size_t i = 0; i < n; i++)
+        free(at[i]);
+    return ret;
+}
+
+static int fail_open(const char *path, struct err *err)
+{
+    char *meant = errno == ENOENT ? find_meant(path) : NULL;
+    int rc;
+
+    if (meant == NULL)
+        return err_errno(err, "%.160s", path);
+    rc = err_set(err, -ENOENT, "there is no file %.160s; did you mean %.200s?", path,
+                 meant);
+    free(meant);
+    return rc;
+}
 
 /* Reads the file; *ret_text: malloc'd. */
 static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
@@ -26,7 +63,7 @@ static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
 
     *ret_text = NULL;
     if (f == NULL)
-        return err_errno(err, "%.160s", file->path);
+        return fail_open(file->path, err);
     if (fstat(fileno(f), &file->is) < 0)
         rc = err_errno(err, "%.160s", file->path);
     else if ((*ret_text = malloc(cap)) == NULL)
@@ -42,16 +79,6 @@ static int read_text(struct chain *file, char **ret_text, size_t *ret_len,
         *ret_text = NULL;
     }
     return rc;
-}
-
-/* Returns the path of another file, which is relative to the folder of this one. */
-static const char *path_beside(struct arena *arena, const char *path, const char *other)
-{
-    const char *slash = strrchr(path, '/');
-
-    if (other[0] == '/' || slash == NULL)
-        return other;
-    return arena_printf(arena, "%.*s/%s", (int)(slash - path), path, other);
 }
 
 static int check_chain(const struct chain *file, const struct yaml_node *at,
@@ -95,6 +122,7 @@ static int resolve(const struct chain *file, struct yaml_node **root, struct are
                    struct err *err)
 {
     struct yaml_node *at = yaml_find(*root, "extends"), *base = NULL;
+    const char *slash = strrchr(file->path, '/');
     struct chain next = {.above = file};
     int rc = loader_expand_shorthands(*root, arena, err);
 
@@ -102,7 +130,10 @@ static int resolve(const struct chain *file, struct yaml_node **root, struct are
         return rc;
     if (at->kind != YAML_SCALAR || at->text[0] == '\0')
         return yaml_fail(at, "extends", err, "expected the path of a file");
-    next.path = path_beside(arena, file->path, at->text);
+    next.path = at->text; /* relative to the folder of this file */
+    if (at->text[0] != '/' && slash != NULL)
+        next.path = arena_printf(arena, "%.*s/%s", (int)(slash - file->path), file->path,
+                                 at->text);
     rc = read_base(&next, at, &base, arena, err);
     if (rc < 0)
         return rc;

@@ -14,19 +14,6 @@ int loader_may_drop(const struct loader *l, const struct yaml_node *n)
     return l->options != NULL && l->options->dropped != NULL && n->line > 0;
 }
 
-/* Appends " a", ", b" or " and c" to the list. */
-static void add_name(char list[LISTED_MAX_BYTES], const char *name, int is_first,
-                     int is_last)
-{
-    const size_t len = strlen(list);
-
-    (void)snprintf(list + len, LISTED_MAX_BYTES - len, "%s%s",
-                   is_first  ? ""
-                   : is_last ? " and "
-                             : ", ",
-                   name);
-}
-
 int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
                 const struct schema *known,
                 int (*is_used)(const void *ctx, const char *key), const void *ctx,
@@ -49,7 +36,13 @@ int loader_drop(const struct loader *l, struct yaml_node *map, const char *path,
         drop[n++] = key;
     }
     for (size_t i = 0; i < n; i++) {
-        add_name(list, drop[i]->key, i == 0, i + 1 == n);
+        const size_t len = strlen(list);
+
+        (void)snprintf(list + len, sizeof(list) - len, "%s%s",
+                       i == 0       ? ""
+                       : i + 1 == n ? " and "
+                                    : ", ",
+                       drop[i]->key);
         if (l->steps != NULL)
             loader_drop_steps(l, path, drop[i]->key);
         yaml_remove(map, drop[i]);

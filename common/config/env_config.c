@@ -62,8 +62,7 @@ static const char *name_of(const struct env_config *c, struct arena *arena)
 {
     const char *word =
         c->plugin != NULL ? c->plugin : c->command->child[c->command->n - 1]->text;
-    const char *slash = strrchr(word, '/');
-    char *name = arena_strdup(arena, slash != NULL ? slash + 1 : word), *dot;
+    char *name = arena_strdup(arena, text_base_name(word)), *dot;
 
     for (dot = strrchr(name, '.'); dot != NULL && dot != name; dot = NULL)
         if (strcmp(dot, ".so") == 0 || strcmp(dot, ".py") == 0)
@@ -105,11 +104,12 @@ static int complete_external(struct run_config *c, const struct yaml_node *env,
     int rc;
 
     if (c->env.command != NULL && c->env.plugin != NULL)
-        return yaml_fail(yaml_find(env, "plugin"), "env", err,
-                         "command and plugin are both given, expected one");
+        return yaml_fail(
+            yaml_newer(env, yaml_find(env, "plugin"), yaml_find(env, "command")), "env",
+            err, "command and plugin are both given, expected one");
     if (c->env.id != NULL && strcmp(c->env.id, kind) != 0)
-        return yaml_fail(yaml_find(env, "id"), "env", err,
-                         "id and %s are both given, expected one", kind);
+        return yaml_fail(yaml_newer(env, yaml_find(env, "id"), yaml_find(env, kind)),
+                         "env", err, "id and %s are both given, expected one", kind);
     if (c->env.command != NULL &&
         (rc = command_check_words(c->env.command, "env.command", err)) < 0)
         return rc;
@@ -219,12 +219,6 @@ int env_config_check(const struct run_config *c, const struct yaml_node *env,
     return rc;
 }
 
-/* Returns the step limit of the package that the environment comes from. */
-static int64_t usual_max_steps(const struct env_config *c)
-{
-    return strcmp(c->id, "foraging") == 0 ? 50 : c->max_steps;
-}
-
 int env_config_complete(struct run_config *c, const struct yaml_node *root,
                         struct err *err)
 {
@@ -239,8 +233,9 @@ int env_config_complete(struct run_config *c, const struct yaml_node *root,
     else if (strcmp(c->env.id, "command") == 0 || strcmp(c->env.id, "plugin") == 0)
         return yaml_fail(yaml_find(env, "id"), "env.id", err,
                          "found '%s', but env.%s is not given", c->env.id, c->env.id);
+    /* the limit of the package that the environment comes from */
     if (rc == 0 && yaml_find(env, "max_steps") == NULL)
-        c->env.max_steps = usual_max_steps(&c->env);
+        c->env.max_steps = strcmp(c->env.id, "foraging") == 0 ? 50 : c->env.max_steps;
     if (rc == 0)
         rc = check_seen(c, env, err);
     return rc < 0 ? rc : check_keys(c, env, err);

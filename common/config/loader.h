@@ -76,7 +76,8 @@ int loader_each_section(struct yaml_node *root, struct arena *tree,
 
 /* Moves what may be written shorter to its place: in `defaults` and the sections of agents,
  * keys of `settings` and `experience` (n_step, batch_size, ...), recurrent: {cell, width},
- * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...].
+ * and target: {polyak} or {every}; in `defaults`, priority and share: [[NAME, ...], ...];
+ * checkpoint.keep_best: METRIC.
  * ERR_CONFIG. */
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err);
 /* Older builds wrote a number of bytes without its unit, B. Adds it to each memory_limit of

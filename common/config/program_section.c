@@ -109,35 +109,6 @@ int program_section_drop(const struct loader *l, const struct yaml_node *section
     return 0;
 }
 
-/* Variables of the environment are words. */
-static int check_environment(const struct loader *l, const char *path,
-                             const struct agent_config *a)
-{
-    const struct yaml_node *env = a->environment;
-
-    for (size_t i = 0; env != NULL && i < env->n; i++)
-        if (env->child[i]->kind != YAML_SCALAR || strchr(env->child[i]->key, '=') != NULL)
-            return yaml_fail(
-                env->child[i],
-                loader_path(l, "%s.environment.%.40s", path, env->child[i]->key), l->err,
-                "expected a text");
-    return 0;
-}
-
-/* They are names below the program's folder. */
-static int check_sources(const struct loader *l, const char *path,
-                         const struct agent_config *a)
-{
-    const struct yaml_node *list = a->sources;
-
-    for (size_t i = 0; list != NULL && i < list->n; i++)
-        if (*list->child[i]->text == '/' || strstr(list->child[i]->text, "..") != NULL)
-            return yaml_fail(list->child[i], loader_path(l, "%s.sources", path), l->err,
-                             "found '%.100s', expected files of the program's folder",
-                             list->child[i]->text);
-    return 0;
-}
-
 /* Finds the program's description: the run keeps it, or the program is asked. */
 static int describe(const struct loader *l, const struct yaml_node *section,
                     const char *path, struct agent_config *a)
@@ -185,17 +156,30 @@ int program_section_take(const struct loader *l, const struct yaml_node *section
         a->settings.of != NULL && a->program != NULL && a->command != NULL;
     const struct yaml_node *command = yaml_find(section, "command");
     const char *where = loader_path(l, "%s.command", path);
+    const struct yaml_node *env, *files;
     int rc = read_program(l, section, path, a);
 
     if (rc < 0 || (rc == 0 && is_known))
         return rc;
+    env = a->environment;
+    files = a->sources;
     if (a->command == NULL)
         return yaml_fail(section, where, l->err,
                          "not given, expected the words that start the program, such as "
                          "[python3, my_agent.py]");
-    if (command_check_words(a->command, where, l->err) < 0 ||
-        check_environment(l, path, a) < 0 || check_sources(l, path, a) < 0)
+    if (command_check_words(a->command, where, l->err) < 0)
         return ERR_CONFIG;
+    for (size_t i = 0; env != NULL && i < env->n; i++)
+        if (env->child[i]->kind != YAML_SCALAR || strchr(env->child[i]->key, '=') != NULL)
+            return yaml_fail(
+                env->child[i],
+                loader_path(l, "%s.environment.%.40s", path, env->child[i]->key), l->err,
+                "expected a text");
+    for (size_t i = 0; files != NULL && i < files->n; i++)
+        if (*files->child[i]->text == '/' || strstr(files->child[i]->text, "..") != NULL)
+            return yaml_fail(files->child[i], loader_path(l, "%s.sources", path), l->err,
+                             "found '%.100s', expected files of the program's folder",
+                             files->child[i]->text);
     if (command != NULL && yaml_find(section, "directory") == NULL)
         rc = find_directory(command, &l->c->arena, &a->directory, l->err);
     else if (a->directory == NULL || *a->directory != '/')

@@ -3,6 +3,7 @@
 #include "common/config/algorithms.h"
 #include "common/config/change_plan.h"
 #include "common/config/cluster_config.h"
+#include "common/config/evaluation_rules.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema_internal.h"
@@ -29,10 +30,9 @@ static int without_env(const struct run_config *c)
 static int fail_both(const struct loader *l, const char *section, const char *a,
                      const char *b)
 {
-    const struct yaml_node *at = loader_given(l->root, section, b);
+    const struct yaml_node *at = yaml_newer(l->root, loader_given(l->root, section, b),
+                                            loader_given(l->root, section, a));
 
-    if (at == NULL)
-        at = loader_given(l->root, section, a);
     return yaml_fail(at != NULL ? at : l->root, section, l->err,
                      "%s and %s are both given, expected one", a, b);
 }
@@ -56,13 +56,17 @@ int loader_resolve_lengths(const struct loader *l)
 enum { PATH_BYTES = AGENT_NAME_MAX + ERR_NAME_BYTES + 64 };
 
 /* Returns the node that gives a key of an agent ("settings.policy"; "": its section), in its own
- * section or under `defaults`. path: of that key; if neither gives it (NULL), of the agent's. */
+ * section or under `defaults`; agent NULL: of the run. path: of that key; if neither gives it
+ * (NULL), of the agent's. */
 static const struct yaml_node *find_given(const struct yaml_node *root, const char *agent,
                                           const char *key, char path[PATH_BYTES])
 {
-    const struct yaml_node *own = yaml_find(yaml_find(root, "agents"), agent);
-    const struct yaml_node *at = yaml_find_path(own, key);
+    const struct yaml_node *at;
 
+    (void)snprintf(path, PATH_BYTES, "%s", key);
+    if (agent == NULL)
+        return yaml_find_path(root, key);
+    at = yaml_find_path(yaml_find(yaml_find(root, "agents"), agent), key);
     (void)snprintf(path, PATH_BYTES, "agents.%s%s%s", agent, *key != '\0' ? "." : "",
                    key);
     if (at != NULL || *key == '\0')
@@ -81,12 +85,12 @@ static int fail_at(const struct loader *l, const struct agent_config *a, const c
                    const char *fmt, ...)
 {
     char path[PATH_BYTES];
-    const struct yaml_node *at = a != NULL ? find_given(l->root, a->name, key, path)
-                                           : yaml_find_path(l->root, key);
+    const struct yaml_node *at =
+        find_given(l->root, a != NULL ? a->name : NULL, key, path);
     va_list ap;
 
     va_start(ap, fmt);
-    (void)yaml_vfail(at != NULL ? at : l->root, a != NULL ? path : key, l->err, fmt, ap);
+    (void)yaml_vfail(at != NULL ? at : l->root, path, l->err, fmt, ap);
     va_end(ap);
     return ERR_CONFIG;
 }
@@ -102,7 +106,8 @@ static int check_run(struct loader *l)
 
     if ((rc = env_config_complete(c, l->root, l->err)) < 0 ||
         (rc = hooks_config_complete(c, l->root, l->err)) < 0 ||
-        (rc = cluster_config_complete(c, l->root, l->err)) < 0)
+        (rc = cluster_config_complete(c, l->root, l->err)) < 0 ||
+        (rc = evaluation_rules_check(c, l->root, l->err)) < 0)
         return rc;
     if (c->run.name == NULL)
         c->run.name = c->env.id;
@@ -181,18 +186,20 @@ static int64_t window_rows(const struct run_config *c)
 static int check_at_most_capacity(const struct loader *l, const struct agent_config *a,
                                   const char *key, int64_t value)
 {
-    const char *path = loader_path(l, "experience.%s", key);
     const struct yaml_node *capacity = loader_given(l->root, "experience", "capacity");
+    const struct yaml_node *at;
+    char path[PATH_BYTES];
 
     if (value <= l->c->experience.capacity)
         return 0;
-    /* the key may have its default, for which the capacity, given or not, is too small */
-    if (a == NULL && yaml_find_path(l->root, path) == NULL && capacity != NULL)
-        return yaml_fail(capacity, path, l->err,
-                         "found %lld, expected at most experience.capacity, %lld",
-                         (long long)value, (long long)l->c->experience.capacity);
-    return fail_at(l, a, path, "found %lld, expected at most experience.capacity, %lld",
-                   (long long)value, (long long)l->c->experience.capacity);
+    at = find_given(l->root, a != NULL ? a->name : NULL,
+                    loader_path(l, "experience.%s", key), path);
+    if (at != NULL ||
+        a == NULL) /* its default may be more than the capacity, given or not */
+        at = yaml_newer(l->root, at, capacity);
+    return yaml_fail(at != NULL ? at : l->root, path, l->err,
+                     "found %lld, expected at most experience.capacity, %lld",
+                     (long long)value, (long long)l->c->experience.capacity);
 }
 
 /* Checks the rows of a window. */
@@ -744,9 +751,11 @@ static int parse(struct run_config *c, struct arena *tree, const char *text, siz
         rc = loader_extend(name, &root, tree, err);
     else if (rc == 0)
         loader_add_units(root, tree);
-    for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++)
+    for (size_t i = 0; rc == 0 && options != NULL && i < options->n_set; i++) {
+        evaluation_rules_expand(root, tree); /* for checkpoint.keep_best.mode */
         rc = yaml_tree_set(root, tree, options->set_is_bare ? "" : "--set ",
                            options->set[i], err);
+    }
     if (rc == 0)
         rc = loader_refuse_extends(root, err);
     if (rc == 0)
@@ -794,19 +803,6 @@ void run_config_done(struct run_config *c)
 
 /* ---- writing ---- */
 
-/* Writes the agents' sections, each with only the values that differ from the
- * defaults. */
-static void write_agents(const struct run_config *c, FILE *f)
-{
-    (void)fputs("agents:\n", f);
-    for (size_t i = 0; i < c->n_agents; i++) {
-        const struct agent_config *a = &c->agents[i];
-
-        if (!schema_write_map(a->name, &agent_schema, a, &c->defaults, 2, f))
-            (void)fprintf(f, "  %s: {}\n", a->name);
-    }
-}
-
 char *run_config_to_yaml(const struct run_config *c)
 {
     struct xstream text;
@@ -815,7 +811,14 @@ char *run_config_to_yaml(const struct run_config *c)
     (void)schema_write(&run_schema, c, NULL, 0, f);
     (void)schema_write_map("defaults", &agent_schema, &c->defaults, NULL, 0, f);
     if (c->n_agents > 0)
-        write_agents(c, f);
+        (void)fputs("agents:\n", f);
+    for (size_t i = 0; i < c->n_agents;
+         i++) { /* the values that the defaults do not have */
+        const struct agent_config *a = &c->agents[i];
+
+        if (!schema_write_map(a->name, &agent_schema, a, &c->defaults, 2, f))
+            (void)fprintf(f, "  %s: {}\n", a->name);
+    }
     (void)xstream_end(&text);
     log_debug("yaml: wrote a configuration of %zu bytes", text.len);
     return text.text;

@@ -213,7 +213,7 @@ struct priority_config {
 /* The programs that events of the run start (supervisor/run/hooks.h), each a list of words.
  * NULL: none. */
 struct hooks_config {
-    const struct yaml_node *start, *resume, *pause, *continue_, *stop;
+    const struct yaml_node *start, *resume, *pause, *continue_, *stop, *row;
     const struct yaml_node *exit, *respawn, *give_up, *take_back;
     const struct yaml_node *changed, *refused, *checkpoint, *checkpoint_failed;
     const struct yaml_node *node_up, *node_lost, *node_give_up;
@@ -241,6 +241,23 @@ struct cluster_config {
     int encrypt;
 };
 
+/* Evaluations that end the run (supervisor/rollout/verdict.h). One of above, below and
+ * without_improvement is given. */
+struct stop_when_config {
+    const char *metric;  /* a column of evaluations, "eval/..." */
+    double above, below; /* "unset": not given */
+    int64_t evaluations; /* `for`: so many in a row */
+    /* without_improvement: so many in a row are no new best; 0: not given */
+    int64_t without_best;
+    int is_min; /* the lowest value is the best */
+};
+
+/* Of which evaluation the checkpoint is kept (supervisor/rollout/verdict.h). */
+struct keep_best_config {
+    const char *metric; /* a column of evaluations, "eval/..." */
+    int is_min;         /* the lowest value is the best */
+};
+
 enum { RUN_CONFIG_MAX_STEPS = 16384 };
 
 struct change_plan; /* change_plan.h */
@@ -255,6 +272,8 @@ struct run_config {
         double watchdog_s; /* of the supervisor's silence; 0: none */
         enum numerics numerics;
         int64_t mode; /* of the run directory */
+        int has_stop_when;
+        struct stop_when_config stop_when;
     } run;
     struct env_config env;
     struct {
@@ -268,6 +287,8 @@ struct run_config {
         double every_seconds;    /* 0: by steps */
         int64_t max_to_keep;     /* 0: keep all */
         double keep_checkpoint_every_n_hours;
+        int has_keep_best;
+        struct keep_best_config keep_best;
     } checkpoint;
     struct {
         int64_t every_env_steps; /* 0: never */

@@ -1,5 +1,6 @@
 #include "common/config/algorithms.h"
 #include "common/config/changes.h"
+#include "common/config/evaluation_rules.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 #include "common/mem/xmalloc.h"
@@ -135,6 +136,7 @@ static int collect_given(const struct run_config *from, const char *const *set, 
         rc = put_whole(from, root, arena, set, i, key_of(arena, set[i]), err);
         if (rc == 0)
             rc = yaml_tree_set(root, arena, "", set[i], err);
+        evaluation_rules_expand(root, arena); /* before its mode is set */
     }
     return rc;
 }
@@ -155,6 +157,8 @@ static int read_run_over(struct loader *l, const struct run_config *from)
     if (rc == 0 && env != NULL && env->kind == YAML_MAP &&
         env_config_is_external(&c->env) == env_config_is_external(&from->env))
         rc = env_config_check(c, env, l->err);
+    if (rc == 0)
+        rc = evaluation_rules_check(c, l->root, l->err);
     if (rc == 0 && c->run.name == NULL)
         c->run.name = c->env.id;
     if (rc == 0)

@@ -260,6 +260,41 @@ const struct schema_alias agent_aliases[] = {
     {NULL},
 };
 
+/* `for` counts values beyond a limit, and `mode` says which value is a new best. */
+static int stop_when_applies(const void *root, const void *section,
+                             const struct field *field)
+{
+    const struct stop_when_config *s = section;
+
+    if (strcmp(field->key, "above") == 0)
+        return !field_is_unset(s->above);
+    if (strcmp(field->key, "below") == 0)
+        return !field_is_unset(s->below);
+    if (strcmp(field->key, "for") == 0)
+        return s->without_best == 0;
+    return strcmp(field->key, "mode") != 0 || s->without_best > 0;
+}
+
+#define STOP_WHEN(m) SCHEMA_AT(struct stop_when_config, m)
+static const struct field stop_when_fields[] = {
+    {"metric", FIELD_TEXT, STOP_WHEN(metric), .flags = FIELD_OUTPUT,
+     .doc = "a column of evaluations, eval/team_return/agent"},
+    {"above", FIELD_F64, STOP_WHEN(above), .flags = FIELD_OUTPUT, FROM(-HUGE_VAL),
+     .doc = "it is greater than this"},
+    {"below", FIELD_F64, STOP_WHEN(below), .flags = FIELD_OUTPUT, FROM(-HUGE_VAL),
+     .doc = "or less than this"},
+    {"for", FIELD_I64, STOP_WHEN(evaluations), .flags = FIELD_OUTPUT, WITHIN(1, 1e9),
+     .default_text = "1", .doc = "in so many evaluations in a row"},
+    {"without_improvement", FIELD_I64, STOP_WHEN(without_best),
+     .flags = FIELD_SKIP_ZERO | FIELD_OUTPUT, WITHIN(1, 1e9),
+     .doc = "or so many evaluations in a row have no new best value"},
+    {"mode", FIELD_ENUM, STOP_WHEN(is_min), .flags = FIELD_OUTPUT, NAMES("max", "min"),
+     .default_text = "max",
+     .doc = "without_improvement: the best value is the highest, or lowest"},
+};
+static const struct schema stop_when_schema = {TABLE(stop_when_fields),
+                                               .applies = stop_when_applies};
+
 /* The sections are parts of struct run_config; their offsets are relative to its
  * start. */
 static const struct field run_fields[] = {
@@ -282,6 +317,11 @@ static const struct field run_fields[] = {
      .doc = "portable: equal bytes on every CPU; native: a matrix library"},
     {"mode", FIELD_MODE, RUN(run.mode), .default_text = "0700",
      .doc = "of the run directory, octal, as 0750; its files follow (0640)"},
+    {"stop_when", FIELD_OPTIONAL_MAP, RUN(run.stop_when),
+     .flags = FIELD_LISTED | FIELD_OUTPUT,
+     .has_offset = offsetof(struct run_config, run.has_stop_when),
+     .schema = &stop_when_schema,
+     .doc = "evaluations that end the run before its length"},
 };
 static const struct schema run_section = {TABLE(run_fields)};
 
@@ -398,6 +438,15 @@ static int experience_applies(const void *root, const void *section,
 static const struct schema experience_section = {TABLE(experience_fields),
                                                  .applies = experience_applies};
 
+#define KEEP_BEST(m) SCHEMA_AT(struct keep_best_config, m)
+static const struct field keep_best_fields[] = {
+    {"metric", FIELD_TEXT, KEEP_BEST(metric), .flags = FIELD_OUTPUT,
+     .doc = "a column of evaluations, eval/team_return/agent"},
+    {"mode", FIELD_ENUM, KEEP_BEST(is_min), .flags = FIELD_OUTPUT, NAMES("max", "min"),
+     .default_text = "max", .doc = "the best value is the highest, or lowest"},
+};
+static const struct schema keep_best_schema = {TABLE(keep_best_fields)};
+
 static const struct field checkpoint_fields[] = {
     {"every_env_steps", FIELD_I64, RUN(checkpoint.every_env_steps), WITHIN(0, COUNT_MAX),
      .default_text = "100000", LIVE, .doc = "0: only at start and end"},
@@ -409,6 +458,11 @@ static const struct field checkpoint_fields[] = {
     {"keep_checkpoint_every_n_hours", FIELD_F64,
      RUN(checkpoint.keep_checkpoint_every_n_hours), ABOVE(0), .default_text = "10000",
      .doc = "beside those, one per this many hours is kept for good"},
+    {"keep_best", FIELD_OPTIONAL_MAP, RUN(checkpoint.keep_best),
+     .flags = FIELD_LISTED | FIELD_OUTPUT,
+     .has_offset = offsetof(struct run_config, checkpoint.has_keep_best),
+     .schema = &keep_best_schema,
+     .doc = "beside those, that of the best evaluation: a metric, or {metric, mode}"},
 };
 static const struct schema checkpoint_section = {TABLE(checkpoint_fields)};
 
@@ -463,6 +517,7 @@ static const struct field hooks_fields[] = {
     WHEN(node_give_up, "a node is not started again; others take its agents"),
     WHEN(checkpoint, "a checkpoint is on the disk"),
     WHEN(checkpoint_failed, "it could not be written"),
+    WHEN(row, "metrics/progress.csv has a new row"),
     WHEN(evaluation, "the policies were evaluated"),
     WHEN(pause, "the run has paused"),
     {"continue", FIELD_WORDS, HOOK(continue_), .doc = "it goes on"},

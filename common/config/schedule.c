@@ -64,23 +64,6 @@ static int read_end(const struct field *f, const struct yaml_node *n, const char
     return 0;
 }
 
-static int read_over(const struct yaml_node *n, const char *path, double *ret,
-                     struct err *err)
-{
-    static const struct field steps = {
-        .key = "over", .type = FIELD_I64, .min = 1, .max = SCHEDULE_MAX_STEPS};
-    char of[PATH_MAX_BYTES];
-    int64_t whole;
-    int rc;
-
-    schema_join_path(of, path, steps.key);
-    rc = schema_read_node(&steps, n, of, &whole, NULL, err);
-
-    if (rc == 0)
-        *ret = (double)whole;
-    return rc;
-}
-
 static int fail_form(const struct yaml_node *n, const char *path, struct err *err)
 {
     return yaml_fail(
@@ -93,11 +76,20 @@ static int read_parts(const struct field *f, const struct yaml_node *from,
                       const struct yaml_node *to, const struct yaml_node *over,
                       const char *path, struct schedule *ret, struct err *err)
 {
+    static const struct field steps = {
+        .key = "over", .type = FIELD_I64, .min = 1, .max = SCHEDULE_MAX_STEPS};
+    char of[PATH_MAX_BYTES];
+    int64_t whole;
     int rc = read_end(f, from, path, &ret->from, err);
 
     if (rc == 0)
         rc = read_end(f, to, path, &ret->to, err);
-    return rc < 0 ? rc : read_over(over, path, &ret->over, err);
+    schema_join_path(of, path, steps.key);
+    if (rc == 0)
+        rc = schema_read_node(&steps, over, of, &whole, NULL, err);
+    if (rc == 0)
+        ret->over = (double)whole;
+    return rc;
 }
 
 static int read_words(const struct field *f, const struct yaml_node *n, const char *path,

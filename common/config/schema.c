@@ -120,6 +120,62 @@ static int find_below(const struct schema *s, const char *path, const char *key,
     return depth < YAML_MAX_DEPTH;
 }
 
+/* What other tools call keys (README.md, "Coming from other tools"). ours: below `defaults` or an
+ * agent's section if it begins with a dot, otherwise the whole path. */
+static const struct {
+    const char *usual, *ours;
+} usual_keys[] = {
+    {"gamma", ".discount"},
+    {"lr", ".optimizer.learning_rate"},
+    {"tau", ".polyak"},
+    {"grad_clip", ".clip_norm"},
+    {"max_grad_norm", ".clip_norm"},
+    {"net_arch", ".actor.hidden"},
+    {"hidden_dim", ".actor.hidden"},
+    {"hidden_size", ".actor.hidden"},
+    {"n_epochs", ".settings.epochs"},
+    {"num_epochs", ".settings.epochs"},
+    {"ppo_epoch", ".settings.epochs"},
+    {"gae_lambda", ".settings.gae"},
+    {"clip_range", ".settings.clip_ratio"},
+    {"clip_param", ".settings.clip_ratio"},
+    {"ent_coef", ".settings.entropy"},
+    {"entropy_coef", ".settings.entropy"},
+    {"use_rnn", ".settings.recurrent"},
+    {"target_update_interval", ".settings.target_every"},
+    {"buffer_size", "experience.capacity"},
+    {"learning_starts", "experience.warmup"},
+    {"train_freq", "experience.update_every"},
+    {"n_steps", "experience.update_every"},
+    {"num_envs", "env.copies"},
+    {"n_envs", "env.copies"},
+    {"total_timesteps", "run.env_steps"},
+    {"t_max", "run.env_steps"},
+};
+
+/* Finds a key by what other tools call it. above: the path of the table that was searched.
+ * Returns whether there is one. */
+static int find_usual(const char *above, const char *key, char ret[PATH_MAX_BYTES])
+{
+    for (size_t i = 0; i < sizeof(usual_keys) / sizeof(usual_keys[0]); i++) {
+        const char *ours = usual_keys[i].ours, *agent = "defaults", *end;
+        size_t len = strlen(agent);
+
+        if (strcmp(usual_keys[i].usual, key) != 0)
+            continue;
+        if (strncmp(above, "agents.", 7) == 0) {
+            end = strchr(above + 7, '.');
+            agent = above;
+            len = end != NULL ? (size_t)(end - above) : strlen(above);
+        }
+        if (*ours != '.')
+            len = 0;
+        (void)snprintf(ret, PATH_MAX_BYTES, "%.*s%s", (int)len, agent, ours);
+        return 1;
+    }
+    return 0;
+}
+
 /* Fails because the table s has no such key. path: the key's path. */
 static int unknown_key(const struct schema *s, const struct yaml_node *entry,
                        const char *path, struct err *err)
@@ -134,8 +190,10 @@ static int unknown_key(const struct schema *s, const struct yaml_node *entry,
     schema_join_choices(list, sizeof(list), keys, s->n);
     (void)snprintf(above, sizeof(above), "%.*s", dot != NULL ? (int)(dot - path) : 0,
                    path);
-    if (find_below(s, above, entry->key, elsewhere) ||
-        find_below(&run_schema, "", entry->key, elsewhere))
+    if ((find_below(s, above, entry->key, elsewhere) ||
+         find_below(&run_schema, "", entry->key, elsewhere) ||
+         find_usual(above, entry->key, elsewhere)) &&
+        strcmp(elsewhere, path) != 0) /* of another kind of file, it may be */
         (void)snprintf(hint, sizeof(hint), "; did you mean '%.80s'?", elsewhere);
     else
         suggest(hint, sizeof(hint), entry->key, keys, s->n);
@@ -159,8 +217,13 @@ static int read_section(const struct schema *s, const struct yaml_node *map,
         schema_join_path(child_path, path, map->child[i]->key);
         if (f == NULL)
             return unknown_key(s, map->child[i], child_path, err);
-        if (f->type == FIELD_OPTIONAL_MAP) /* also given if it is empty */
-            memcpy(at_offset(base, f->has_offset), &(int){1}, sizeof(int));
+        if (f->type == FIELD_OPTIONAL_MAP) { /* also given if it is empty */
+            const int is_given = !yaml_is_word(map->child[i], "none", "none", "none");
+
+            memcpy(at_offset(base, f->has_offset), &is_given, sizeof(int));
+            if (!is_given)
+                continue;
+        }
         rc = schema_storage(f) == STORED_MAP
                  ? read_section(schema_below(f, root), map->child[i], child_path, root,
                                 at_offset(base, f->offset), arena, err)

@@ -54,7 +54,12 @@ static int write_section(const struct section *is, const struct section *but, in
         /* what a reader would use if this one were not written */
         struct member b = schema_member_like(but, is->schema, f);
 
-        /* a zero, which counts as not given, takes back what the other section gives */
+        /* none, and a zero, which counts as not given, take back what the other section
+         * gives */
+        if (!m.is_given && b.is_given && f->type == FIELD_OPTIONAL_MAP) {
+            (void)fprintf(out, "%*s%s: none\n", indent, "", f->key);
+            any = 1;
+        }
         if (!m.is_given && !(b.is_given && f->flags & FIELD_SKIP_ZERO &&
                              schema_storage(f) == STORED_CHOICE))
             continue;

@@ -1,5 +1,6 @@
 /* Keys that may also stand directly in a section of agents, and other short forms: they are
  * moved to where the schema has them, with their file and line. */
+#include "common/config/evaluation_rules.h"
 #include "common/config/loader.h"
 #include "common/config/run_schema.h"
 
@@ -199,6 +200,7 @@ int loader_each_section(struct yaml_node *root, struct arena *tree,
 
 int loader_expand_shorthands(struct yaml_node *root, struct arena *tree, struct err *err)
 {
+    evaluation_rules_expand(root, tree);
     return loader_each_section(
         root, tree, expand_section,
         &(struct expanding){.root = root, .arena = tree, .err = err});

@@ -34,10 +34,12 @@ int config_is_team(const char *key, size_t len, const char *const *names, size_t
 }
 
 /* Fails because there is no agent or team of that name. The error lists each agent, then
- * each team whose name is not an agent's. */
+ * each team whose name is not an agent's; and where the environment was chosen, if a file extends
+ * that of the section. */
 static int fail_unknown(const struct loader *l, const struct yaml_node *section,
                         const char *const *names, size_t n)
 {
+    const struct yaml_node *id = yaml_find_path(l->root, "env.id");
     const char **choices = ARENA_ARRAY(&l->c->arena, const char *, 2 * n);
     size_t n_choices = n;
 
@@ -50,8 +52,10 @@ static int fail_unknown(const struct loader *l, const struct yaml_node *section,
         if (!is_agent(team, choices, n_choices))
             choices[n_choices++] = team;
     }
-    return schema_fail_choice(section, "agents", section->key, choices, n_choices,
-                              l->err);
+    (void)schema_fail_choice(section, "agents", section->key, choices, n_choices, l->err);
+    if (id != NULL && id->line > 0 && yaml_newer(l->root, section, id) == id)
+        (void)err_add(l->err, "%s:%d chooses another environment", id->place, id->line);
+    return l->err->code;
 }
 
 /* Checks a team's section before the members get copies of it, so that errors in it name
@@ -114,19 +118,6 @@ int loader_expand_teams(const struct loader *l, struct yaml_node *agents,
     return 0;
 }
 
-/* The section of the agent or, if it has none, of the first of its team that has one; NULL:
- * nobody has one. */
-static const struct yaml_node *section_like(const struct yaml_node *agents,
-                                            const char *name)
-{
-    const struct yaml_node *own = yaml_find(agents, name);
-
-    for (size_t i = 0; own == NULL && i < agents->n; i++)
-        if (is_of_team(agents->child[i]->key, name, agent_team_length(name)))
-            own = agents->child[i];
-    return own;
-}
-
 void loader_resize_teams(const struct loader *l, struct yaml_node *agents,
                          const char *const *names, size_t n)
 {
@@ -134,9 +125,12 @@ void loader_resize_teams(const struct loader *l, struct yaml_node *agents,
     size_t n_sections = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct yaml_node *like = section_like(agents, names[i]);
+        const struct yaml_node *like = yaml_find(agents, names[i]);
         struct yaml_node *section;
 
+        for (size_t k = 0; like == NULL && k < agents->n; k++) /* the first of its team */
+            if (is_of_team(agents->child[k]->key, names[i], agent_team_length(names[i])))
+                like = agents->child[k];
         if (like == NULL)
             continue;
         section = yaml_tree_copy(like, &l->c->arena);

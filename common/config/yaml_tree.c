@@ -1,5 +1,6 @@
 #include "common/config/yaml_tree.h"
 
+#include "common/err/check.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
 
@@ -108,19 +109,6 @@ static int count_value(struct builder *b, const yaml_event_t *e)
                    most);
 }
 
-static int new_node(struct builder *b, const yaml_event_t *e, struct yaml_node **ret)
-{
-    struct yaml_node *n = ARENA_NEW(b->arena, struct yaml_node);
-    int rc = count_value(b, e);
-
-    if (rc < 0)
-        return rc;
-    n->place = b->place;
-    n->line = b->numbered ? (int)e->start_mark.line + 1 : 0;
-    *ret = n;
-    return 0;
-}
-
 static int read_scalar(struct builder *b, const yaml_event_t *e, struct yaml_node *n)
 {
     const char *text = (const char *)e->data.scalar.value;
@@ -175,31 +163,20 @@ static int check_keys_differ(struct builder *b, const struct yaml_node *map)
 static int read_value(struct builder *b, const yaml_event_t *e, int depth,
                       struct yaml_node **ret);
 
-/* Reads the key of a map's next entry; e is its first event. */
-static int read_key(struct builder *b, const yaml_event_t *e, const char **ret)
-{
-    struct yaml_node key = {0};
-    int rc;
-
-    if (e->type != YAML_SCALAR_EVENT)
-        return fail_at(b, e->start_mark.line, "a key is a plain text", "");
-    rc = read_scalar(b, e, &key);
-    *ret = key.text;
-    return rc;
-}
-
 /* Reads one element or entry, whose first event is e. */
 static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int depth,
                       struct yaml_node **ret)
 {
     const int line = b->numbered ? (int)e->start_mark.line + 1 : 0;
-    const char *key = NULL;
+    struct yaml_node key = {0};
     yaml_event_t value;
     int rc;
 
     if (!is_map)
         return read_value(b, e, depth, ret);
-    rc = read_key(b, e, &key);
+    if (e->type != YAML_SCALAR_EVENT)
+        return fail_at(b, e->start_mark.line, "a key is a plain text", "");
+    rc = read_scalar(b, e, &key);
     if (rc == 0)
         rc = next_event(b, &value);
     if (rc < 0)
@@ -207,7 +184,7 @@ static int read_child(struct builder *b, const yaml_event_t *e, int is_map, int 
     rc = read_value(b, &value, depth, ret);
     yaml_event_delete(&value);
     if (rc == 0) {
-        (*ret)->key = key;
+        (*ret)->key = key.text;
         (*ret)->line = line; /* the line that an editor should jump to */
     }
     return rc;
@@ -341,21 +318,25 @@ static int read_children(struct builder *b, struct yaml_node *parent, int depth)
 static int read_unmarked(struct builder *b, const yaml_event_t *e, int depth,
                          struct yaml_node **ret)
 {
-    int rc = new_node(b, e, ret);
+    struct yaml_node *n = ARENA_NEW(b->arena, struct yaml_node);
+    int rc = count_value(b, e);
 
     if (rc < 0)
         return rc;
+    n->place = b->place;
+    n->line = b->numbered ? (int)e->start_mark.line + 1 : 0;
+    *ret = n;
     if (depth > YAML_MAX_DEPTH)
         return fail_at(b, e->start_mark.line, "nested too deeply", "");
     switch (e->type) {
     case YAML_SCALAR_EVENT:
-        return read_scalar(b, e, *ret);
+        return read_scalar(b, e, n);
     case YAML_SEQUENCE_START_EVENT:
-        (*ret)->kind = YAML_LIST;
-        return read_children(b, *ret, depth);
+        n->kind = YAML_LIST;
+        return read_children(b, n, depth);
     case YAML_MAPPING_START_EVENT:
-        (*ret)->kind = YAML_MAP;
-        return read_children(b, *ret, depth);
+        n->kind = YAML_MAP;
+        return read_children(b, n, depth);
     default:
         return fail_at(b, e->start_mark.line, "expected a value", "");
     }
@@ -623,18 +604,6 @@ static void write_text(const char *text, int quoted, FILE *f)
     (void)fputc('"', f);
 }
 
-static void write_children(const struct yaml_node *n, FILE *f)
-{
-    for (size_t i = 0; i < n->n; i++) {
-        (void)fputs(i > 0 ? ", " : "", f);
-        if (n->kind == YAML_MAP) {
-            write_text(n->child[i]->key, 0, f);
-            (void)fputs(": ", f);
-        }
-        yaml_tree_write(n->child[i], f);
-    }
-}
-
 void yaml_text_write(const char *text, FILE *f)
 {
     const struct yaml_node bare = {.kind = YAML_SCALAR, .text = text};
@@ -652,7 +621,14 @@ void yaml_tree_write(const struct yaml_node *n, FILE *f)
         return;
     }
     (void)fputc(n->kind == YAML_MAP ? '{' : '[', f);
-    write_children(n, f);
+    for (size_t i = 0; i < n->n; i++) {
+        (void)fputs(i > 0 ? ", " : "", f);
+        if (n->kind == YAML_MAP) {
+            write_text(n->child[i]->key, 0, f);
+            (void)fputs(": ", f);
+        }
+        yaml_tree_write(n->child[i], f);
+    }
     (void)fputc(n->kind == YAML_MAP ? '}' : ']', f);
 }
 
@@ -677,16 +653,6 @@ struct assignment {
     struct err *err;
 };
 
-static struct yaml_node *add_child(struct assignment *a, struct yaml_node *map,
-                                   const char *key)
-{
-    struct yaml_node *n =
-        yaml_as(&(struct yaml_node){.kind = YAML_MAP, .place = a->place}, key, a->arena);
-
-    yaml_add(map, n, a->arena);
-    return n;
-}
-
 /* Finds the entry that `path` begins with: the longest existing key, or else the text up
  * to the first dot. *ret_rest: the rest of the path, or NULL at its end. */
 static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *map,
@@ -705,7 +671,12 @@ static struct yaml_node *step_into_map(struct assignment *a, struct yaml_node *m
         }
     }
     *ret_rest = path[len] == '.' ? path + len + 1 : NULL;
-    return found != NULL ? found : add_child(a, map, arena_strndup(a->arena, path, len));
+    if (found == NULL) {
+        found = yaml_as(&(struct yaml_node){.kind = YAML_MAP, .place = a->place},
+                        arena_strndup(a->arena, path, len), a->arena);
+        yaml_add(map, found, a->arena);
+    }
+    return found;
 }
 
 static int step_into_list(struct assignment *a, struct yaml_node *list, const char *path,
@@ -724,22 +695,11 @@ static int step_into_list(struct assignment *a, struct yaml_node *list, const ch
     return 0;
 }
 
-static void put_value(struct assignment *a, struct yaml_node *parent, struct yaml_node *n)
-{
-    const char *key = n->key;
-
-    if (parent->kind == YAML_MAP && yaml_is_null(a->value)) {
-        yaml_remove(parent, n);
-        return;
-    }
-    *n = *a->value;
-    n->key = key;
-}
-
 static int assign(struct assignment *a, struct yaml_node *root)
 {
     const struct yaml_node at = {.place = a->place};
     struct yaml_node *n = root, *parent = root;
+    const char *key;
     int depth = 0;
 
     for (const char *rest = a->path; rest != NULL; depth++) {
@@ -759,7 +719,13 @@ static int assign(struct assignment *a, struct yaml_node *root)
         n->kind = YAML_MAP;
         n = step_into_map(a, n, rest, &rest);
     }
-    put_value(a, parent, n);
+    if (parent->kind == YAML_MAP && yaml_is_null(a->value)) {
+        yaml_remove(parent, n);
+        return 0;
+    }
+    key = n->key;
+    *n = *a->value;
+    n->key = key;
     return 0;
 }
 
@@ -781,15 +747,27 @@ int yaml_tree_set(struct yaml_node *root, struct arena *arena, const char *optio
     return rc < 0 ? rc : assign(&a, root);
 }
 
+static int newness(const struct yaml_node *root, const struct yaml_node *n)
+{
+    if (n == NULL)
+        return -1;
+    return n->line == 0 ? 2 : strcmp(n->place, root->place) == 0;
+}
+
+const struct yaml_node *yaml_newer(const struct yaml_node *root,
+                                   const struct yaml_node *a, const struct yaml_node *b)
+{
+    return newness(root, b) > newness(root, a) ? b : a;
+}
+
 enum { NEAREST_MAX = 255 };
 
-/* Returns the number of edits (insert, delete, replace, swap of neighbours) that turn a
- * into b. */
-static size_t edit_distance(const char *a, const char *b)
+size_t yaml_edits(const char *a, const char *b)
 {
     size_t row[3][NEAREST_MAX + 1];
     size_t la = strlen(a), lb = strlen(b);
 
+    CHECK(la <= NEAREST_MAX && lb <= NEAREST_MAX);
     for (size_t j = 0; j <= lb; j++)
         row[0][j] = j;
     for (size_t i = 1; i <= la; i++) {
@@ -823,7 +801,7 @@ const char *yaml_nearest(const char *word, const char *const *candidates, size_t
 
         if (candidates[i] == NULL || strlen(candidates[i]) > NEAREST_MAX)
             continue;
-        d = edit_distance(word, candidates[i]);
+        d = yaml_edits(word, candidates[i]);
         if (d == 0) /* the word itself, which is wrong for another reason */
             continue;
         if (d < best || (d == best && nearest == NULL)) {

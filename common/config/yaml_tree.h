@@ -97,11 +97,19 @@ int yaml_fail(const struct yaml_node *at, const char *path, struct err *err,
               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 int yaml_vfail(const struct yaml_node *at, const char *path, struct err *err,
                const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
+/* Of two values that do not fit each other, the one to blame: that of the command line, or else of
+ * the file rather than of one that it extends, which fits in its other uses; otherwise a. Either may
+ * be NULL: not given. */
+const struct yaml_node *yaml_newer(const struct yaml_node *root,
+                                   const struct yaml_node *a, const struct yaml_node *b);
 /* yaml_fail with the message of *why, and its code if it is a failure of the machine
  * (err_is_failure), such as a file that cannot be read. */
 int yaml_fail_since(const struct yaml_node *at, const char *path, struct err *err,
                     const struct err *why);
 
+/* The number of edits (insert, delete, replace, swap of neighbours) that turn a into b, which
+ * are at most 255 bytes long. */
+size_t yaml_edits(const char *a, const char *b);
 /* Returns the candidate with the fewest edits from `word`, never `word` itself, or NULL if
  * none is similar. candidates: n names, of which some may be NULL. */
 const char *yaml_nearest(const char *word, const char *const *candidates, size_t n);

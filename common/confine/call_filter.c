@@ -41,25 +41,17 @@ static size_t call_filter_put(struct program *p, int code, uint32_t k, size_t ye
     return p->n++;
 }
 
-static void put_jump(struct program *p, enum call_verdict to)
-{
-    p->is_jump[call_filter_put(p, BPF_JMP | BPF_JA, to, 0, 0)] = 1;
-}
-
-static void put_return(struct program *p, uint32_t action)
-{
-    (void)call_filter_put(p, BPF_RET | BPF_K, action, 0, 0);
-}
-
 /* The end of a decision: the answer, or a jump to the checks. */
 static void put_verdict(struct program *p, enum call_verdict v)
 {
     if (v >= CALL_CHECKS)
-        put_jump(p, v);
+        p->is_jump[call_filter_put(p, BPF_JMP | BPF_JA, v, 0, 0)] = 1;
     else
-        put_return(p, v == CALL_ALLOW
-                          ? SECCOMP_RET_ALLOW
-                          : SECCOMP_RET_ERRNO | (v == CALL_ENOSYS ? ENOSYS : EPERM));
+        (void)call_filter_put(p, BPF_RET | BPF_K,
+                              v == CALL_ALLOW ? SECCOMP_RET_ALLOW
+                                              : SECCOMP_RET_ERRNO |
+                                                    (v == CALL_ENOSYS ? ENOSYS : EPERM),
+                              0, 0);
 }
 
 /* A binary search: the kernel runs the filter for every number when it installs it. */

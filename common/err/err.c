@@ -21,16 +21,6 @@ const char *err_text(int code)
     }
 }
 
-/* Makes the message one line without control characters, whatever was formatted into
- * it. */
-static void make_plain_line(char *ret, size_t size, char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (text[i] == '\n' || text[i] == '\t')
-            text[i] = ' ';
-    (void)plain_text(ret, size, text, len);
-}
-
 static void __attribute__((format(printf, 2, 0)))
 set_line(char ret[ERR_MSG_BYTES], const char *fmt, va_list ap)
 {
@@ -41,7 +31,10 @@ set_line(char ret[ERR_MSG_BYTES], const char *fmt, va_list ap)
         len = (int)sizeof(text) - 1;
         len -= (int)plain_text_unfinished(text, (size_t)len);
     }
-    make_plain_line(ret, ERR_MSG_BYTES, text, len > 0 ? (size_t)len : 0);
+    for (int i = 0; i < len; i++) /* one line, whatever was formatted into it */
+        if (text[i] == '\n' || text[i] == '\t')
+            text[i] = ' ';
+    (void)plain_text(ret, ERR_MSG_BYTES, text, len > 0 ? (size_t)len : 0);
 }
 
 static void __attribute__((format(printf, 2, 3)))

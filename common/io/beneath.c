@@ -69,16 +69,6 @@ static int is_same(int a, int b)
     return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static void beneath_add(const char *path, int fd)
-{
-    struct held *h;
-
-    table.dirs = xreallocarray(table.dirs, table.n + 1, sizeof(*table.dirs));
-    h = &table.dirs[table.n++];
-    *h = (struct held){.len = length_of(path), .fd = fd, .count = 1};
-    h->path = xstrndup(path, h->len);
-}
-
 static int fail_with(int fd, int error)
 {
     if (fd >= 0)
@@ -163,7 +153,10 @@ static int hold(const char *dir, int is_same_only, struct err *err)
     (void)pthread_mutex_lock(&table.mutex);
     h = find_exact(dir);
     if (h == NULL) {
-        beneath_add(dir, fd);
+        table.dirs = xreallocarray(table.dirs, table.n + 1, sizeof(*table.dirs));
+        h = &table.dirs[table.n++];
+        *h = (struct held){.len = length_of(dir), .fd = fd, .count = 1};
+        h->path = xstrndup(dir, h->len);
     } else {
         same = is_same(h->fd, fd);
         if (same < 0)

@@ -2,32 +2,21 @@
  * folder. */
 #include "common/io/python_folder.h"
 
+#include "common/io/own_file.h"
 #include "common/mem/xmalloc.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 char *python_folder(void)
 {
     static const char build[] = BROOD_BUILD_ROOT "/";
-    static const char *const installed[] = {"../share/brood/python",
-                                            "../../share/brood/python"};
-    char exe[PATH_MAX] = "";
-    const ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    char *slash = n > 0 ? strrchr(exe, '/') : NULL, *ret = NULL;
+    char *exe = own_executable(), *ret = NULL;
 
-    if (slash == NULL || strncmp(exe, build, sizeof(build) - 1) == 0)
-        return xstrdup(BROOD_PYTHON_SOURCE);
-    *slash = '\0';
-    for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]); i++) {
-        free(ret);
-        ret = xasprintf("%s/%s", exe, installed[i]);
-        if (access(ret, F_OK) == 0)
-            break;
-    }
-    return ret;
+    if (exe != NULL && strncmp(exe, build, sizeof(build) - 1) != 0)
+        ret = own_share("python");
+    free(exe);
+    return ret != NULL ? ret : xstrdup(BROOD_PYTHON_SOURCE);
 }
 
 void python_folder_add(const char *folder)

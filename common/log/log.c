@@ -69,17 +69,9 @@ const char *log_time(char ret[LOG_TIME_BYTES])
     return log_time_of(now, ret);
 }
 
-static int put_head(char *line, size_t size, enum log_level level)
-{
-    char time_text[LOG_TIME_BYTES];
-
-    return snprintf(line, size, "%s %s %s[%d]: ", log_time(time_text), level_names[level],
-                    sink.role, (int)getpid());
-}
-
 void log_line(enum log_level level, const char *fmt, ...)
 {
-    char text[LINE_BYTES], line[LINE_BYTES];
+    char text[LINE_BYTES], line[LINE_BYTES], time_text[LOG_TIME_BYTES];
     va_list ap;
     size_t len, room;
     int n;
@@ -89,7 +81,8 @@ void log_line(enum log_level level, const char *fmt, ...)
     va_start(ap, fmt);
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    len = (size_t)put_head(line, sizeof(line) - 1, level);
+    len = (size_t)snprintf(line, sizeof(line) - 1, "%s %s %s[%d]: ", log_time(time_text),
+                           level_names[level], sink.role, (int)getpid());
     room = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
     len += plain_text(line + len, sizeof(line) - 1 - len, text, room);
     line[len++] = '\n';

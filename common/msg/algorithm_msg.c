@@ -507,15 +507,6 @@ static void take_facts(struct reading *r, const msgpack_object *map)
     }
 }
 
-static const char *take_within(struct reading *r, const msgpack_object *map)
-{
-    const char *within = take_optional(r, map, "within", "within");
-
-    if (within != NULL && (*within == '/' || strstr(within, "..") != NULL))
-        fail(r, ERR_PROTOCOL, "within: a folder below the files expected");
-    return within;
-}
-
 int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
                      struct arena *arena, struct err *err)
 {
@@ -535,7 +526,9 @@ int msg_to_algorithm(const msgpack_object *map, struct algorithm_info *ret,
     ret->defaults = take_defaults(r, map);
     ret->envs = take_texts(r, map, "envs", ALGORITHM_MAX_ENVS);
     ret->identity = take_texts(r, map, "identity", ALGORITHM_MAX_IDENTITY);
-    ret->within = take_within(r, map);
+    ret->within = take_optional(r, map, "within", "within");
+    if (ret->within != NULL && (*ret->within == '/' || strstr(ret->within, "..") != NULL))
+        fail(r, ERR_PROTOCOL, "within: a folder below the files expected");
     rows = TAKE_CHOICE(r, map, "rows", rows_kind_names, ROWS_KIND_COUNT);
     if (rows == ROWS_KIND_COUNT)
         fail(r, ERR_PROTOCOL, "rows expected");

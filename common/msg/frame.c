@@ -19,21 +19,6 @@ void frame_reader_done(struct frame_reader *r)
     frame_reader_init(r, r->max_bytes);
 }
 
-static int grow(struct frame_reader *r, struct err *err)
-{
-    size_t step = r->cap < ROOM_MIN_BYTES    ? ROOM_MIN_BYTES
-                  : r->cap < ROOM_STEP_BYTES ? r->cap
-                                             : ROOM_STEP_BYTES;
-    uint8_t *data = realloc(r->data, r->cap + step);
-
-    if (data == NULL)
-        return err_set(err, ERR_NOMEM, "no memory for a message of over %zu bytes",
-                       r->len);
-    r->data = data;
-    r->cap += step;
-    return 0;
-}
-
 /* Halves the buffer if recent messages needed less than a quarter of it. */
 static void shrink_if_idle(struct frame_reader *r)
 {
@@ -59,10 +44,16 @@ int frame_reader_room(struct frame_reader *r, uint8_t **ret, size_t *ret_size,
     }
     shrink_if_idle(r);
     if (r->len == r->cap) {
-        int rc = grow(r, err);
+        const size_t step = r->cap < ROOM_MIN_BYTES    ? ROOM_MIN_BYTES
+                            : r->cap < ROOM_STEP_BYTES ? r->cap
+                                                       : ROOM_STEP_BYTES;
+        uint8_t *data = realloc(r->data, r->cap + step);
 
-        if (rc < 0)
-            return rc;
+        if (data == NULL)
+            return err_set(err, ERR_NOMEM, "no memory for a message of over %zu bytes",
+                           r->len);
+        r->data = data;
+        r->cap += step;
     }
     *ret = r->data + r->len;
     *ret_size = r->cap - r->len;
@@ -75,20 +66,16 @@ void frame_reader_filled(struct frame_reader *r, size_t n)
     r->len += n;
 }
 
-static size_t promised_bytes(const uint8_t *p)
-{
-    return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
-}
-
 int frame_reader_next(struct frame_reader *r, const uint8_t **ret, size_t *ret_len,
                       struct err *err)
 {
     size_t held = frame_reader_pending(r);
+    const uint8_t *p = r->data + r->start;
     size_t len;
 
     if (held < FRAME_HEADER_BYTES)
         return 0;
-    len = promised_bytes(r->data + r->start);
+    len = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
     if (len == 0)
         return err_set(err, ERR_FORMAT, "a frame of length 0");
     if (len > r->max_bytes)
@@ -96,7 +83,7 @@ int frame_reader_next(struct frame_reader *r, const uint8_t **ret, size_t *ret_l
                        len, r->max_bytes);
     if (held - FRAME_HEADER_BYTES < len)
         return 0;
-    *ret = r->data + r->start + FRAME_HEADER_BYTES;
+    *ret = p + FRAME_HEADER_BYTES;
     *ret_len = len;
     r->start += FRAME_HEADER_BYTES + len;
     r->n_small = len < r->cap / 4 ? r->n_small + 1 : 0;

@@ -12,18 +12,6 @@ static const uint32_t type_elements[] = {
     [MSG_NOTIFICATION] = 3,
 };
 
-static int prepare_zone(struct msg *m, struct err *err)
-{
-    if (m->has_zone) {
-        msgpack_zone_clear(&m->zone);
-        return 0;
-    }
-    if (!msgpack_zone_init(&m->zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return err_set(err, ERR_NOMEM, "no memory for a message");
-    m->has_zone = 1;
-    return 0;
-}
-
 static int is_tensor(const msgpack_object *o)
 {
     return o->type == MSGPACK_OBJECT_ARRAY && o->via.array.size == 3 &&
@@ -193,8 +181,12 @@ int msg_reparse(struct msg *m, const void *data, size_t len, struct err *err)
     if (m->error.code != 0)
         m->error = (struct err){0};
     m->body = (msgpack_object){.type = MSGPACK_OBJECT_NIL};
-    if ((rc = prepare_zone(m, err)) < 0 ||
-        (rc = msg_unpack(data, len, &m->zone, &root, err)) < 0 ||
+    if (m->has_zone)
+        msgpack_zone_clear(&m->zone);
+    else if (!msgpack_zone_init(&m->zone, MSGPACK_ZONE_CHUNK_SIZE))
+        return err_set(err, ERR_NOMEM, "no memory for a message");
+    m->has_zone = 1;
+    if ((rc = msg_unpack(data, len, &m->zone, &root, err)) < 0 ||
         (rc = align_tensors(m, &root, err)) < 0)
         return rc;
     return take_envelope(m, &root, err);

@@ -222,23 +222,18 @@ void msg_bin_body(struct msg_out *o, const void *data, size_t n)
         (void)msgpack_pack_bin_body(&o->pk, data, n);
 }
 
-static void put_strings(struct msg_out *o, const struct tensor *t)
+void msg_tensor(struct msg_out *o, const struct tensor *t)
 {
     const struct tensor_string *s = t->data;
     const size_t n = (size_t)tensor_elements(t);
 
+    if (t->dtype != DT_STRING) {
+        msg_tensor_begin(o, t->dtype, &t->shape);
+        msg_bin_body(o, t->data, tensor_bytes(t));
+        return;
+    }
     tensor_head(o, DT_STRING, &t->shape);
     msg_array(o, n);
     for (size_t i = 0; i < n; i++)
         msg_bin(o, s[i].bytes, s[i].len_bytes);
-}
-
-void msg_tensor(struct msg_out *o, const struct tensor *t)
-{
-    if (t->dtype == DT_STRING) {
-        put_strings(o, t);
-        return;
-    }
-    msg_tensor_begin(o, t->dtype, &t->shape);
-    msg_bin_body(o, t->data, tensor_bytes(t));
 }

@@ -68,20 +68,6 @@ static int enter_container(struct walk *w, uint64_t n, msgpack_object **ret,
 _Static_assert(sizeof(msgpack_object_kv) == 2 * sizeof(msgpack_object),
                "a pair is a key, then its value");
 
-static int take_container(struct walk *w, uint32_t count, msgpack_object *o,
-                          struct err *err)
-{
-    const int is_map = o->type == MSGPACK_OBJECT_MAP;
-    msgpack_object *items;
-    int rc = enter_container(w, is_map ? 2 * (uint64_t)count : count, &items, err);
-
-    if (is_map)
-        o->via.map = (msgpack_object_map){count, (msgpack_object_kv *)items};
-    else
-        o->via.array = (msgpack_object_array){count, items};
-    return rc;
-}
-
 static uint64_t take_count(struct walk *w, unsigned n_bytes)
 {
     uint64_t v = 0;
@@ -155,8 +141,10 @@ static void take_value(struct walk *w, uint8_t first, uint32_t count, msgpack_ob
 static int take_object(struct walk *w, msgpack_object *o, struct err *err)
 {
     struct lead lead;
+    msgpack_object *items;
     uint32_t count;
     uint8_t first;
+    int rc;
 
     if (bytes_left(w) == 0)
         return cut_off(w, err);
@@ -171,8 +159,16 @@ static int take_object(struct walk *w, msgpack_object *o, struct err *err)
     count = lead.count_bytes > 0 ? (uint32_t)take_count(w, lead.count_bytes) : lead.count;
     w->p += lead.extra_bytes;
     o->type = lead.type;
-    if (lead.type == MSGPACK_OBJECT_MAP || lead.type == MSGPACK_OBJECT_ARRAY)
-        return take_container(w, count, o, err);
+    if (lead.type == MSGPACK_OBJECT_MAP) {
+        rc = enter_container(w, 2 * (uint64_t)count, &items, err);
+        o->via.map = (msgpack_object_map){count, (msgpack_object_kv *)items};
+        return rc;
+    }
+    if (lead.type == MSGPACK_OBJECT_ARRAY) {
+        rc = enter_container(w, count, &items, err);
+        o->via.array = (msgpack_object_array){count, items};
+        return rc;
+    }
     if (bytes_left(w) < count)
         return cut_off(w, err);
     take_value(w, first, count, o);

@@ -80,22 +80,9 @@ static int refresh_rows(struct store_view *v, struct err *err)
     return 0;
 }
 
-/* Finds what stacked columns need. */
-static void find_earlier(struct store_view *v)
-{
-    const struct store_layout *l = &v->layout;
-
-    v->earlier = xcalloc(l->n_columns, sizeof(*v->earlier));
-    for (uint32_t c = 0; c < l->n_columns; c++) {
-        if (l->columns[c].stack == 0)
-            continue;
-        v->earlier[c] = store_layout_earlier(l, (int)c);
-        v->first = l->columns[store_layout_find(l, NULL, "first")].offset;
-    }
-}
-
 static int open_mapped(struct store_view *v, int fd, struct err *err)
 {
+    const struct store_layout *l = &v->layout;
     uint64_t bytes = 0;
     int rc;
 
@@ -114,7 +101,13 @@ static int open_mapped(struct store_view *v, int fd, struct err *err)
         rc = store_layout_decode(v->map, &v->layout, err);
     if (rc < 0)
         return rc;
-    find_earlier(v);
+    v->earlier = xcalloc(l->n_columns, sizeof(*v->earlier));
+    for (uint32_t c = 0; c < l->n_columns; c++) { /* what stacked columns need */
+        if (l->columns[c].stack == 0)
+            continue;
+        v->earlier[c] = store_layout_earlier(l, (int)c);
+        v->first = l->columns[store_layout_find(l, NULL, "first")].offset;
+    }
     return refresh_rows(v, err);
 }
 
@@ -291,30 +284,20 @@ static void put_observation(const struct store_column *c, const uint8_t *from, u
     }
 }
 
-/* Returns whether there is an earlier row of the same episode; if so, *row becomes it. */
-static int step_back(const struct store_view *v, const struct store_column *c,
-                     uint64_t *row)
-{
-    float first;
-
-    memcpy(&first, row_at(v, *row) + v->first, sizeof(first));
-    if (first != 0 || *row < c->back)
-        return 0;
-    *row -= c->back;
-    return 1;
-}
-
 static void gather_stack(const struct store_view *v, int column, uint64_t row, float *dst)
 {
     const struct store_column *c = &v->layout.columns[column];
     const struct store_column *earlier = &v->layout.columns[v->earlier[column]];
     uint32_t k = c->stack;
+    float first;
 
     put_observation(c, row_at(v, row) + c->offset, --k, dst);
     if (c != earlier) /* next_obs: before it comes the row's own obs */
         put_observation(c, row_at(v, row) + earlier->offset, --k, dst);
     while (k > 0) {
-        (void)step_back(v, c, &row);
+        memcpy(&first, row_at(v, row) + v->first, sizeof(first));
+        if (first == 0 && row >= c->back) /* the same episode has an earlier row */
+            row -= c->back;
         put_observation(c, row_at(v, row) + earlier->offset, --k, dst);
     }
 }

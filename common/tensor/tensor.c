@@ -3,6 +3,7 @@
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,16 +17,11 @@ struct tensor tensor_scalar_i64(const int64_t *x)
     return tensor_const_view(DT_INT64, SHAPE_SCALAR, x);
 }
 
-static size_t stored_size(enum dtype dtype)
-{
-    return dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(dtype);
-}
-
 int tensor_alloc(struct tensor *ret, enum dtype dtype, struct shape shape,
                  struct err *err)
 {
     int64_t n = shape_elements(&shape);
-    size_t size = stored_size(dtype);
+    size_t size = dtype == DT_STRING ? sizeof(struct tensor_string) : dtype_size(dtype);
     size_t bytes;
     void *data = NULL;
 
@@ -109,29 +105,22 @@ size_t tensor_bytes(const struct tensor *t)
     return (size_t)tensor_elements(t) * dtype_size(t->dtype);
 }
 
-static int strings_equal(const struct tensor *a, const struct tensor *b)
-{
-    const struct tensor_string *x = a->data, *y = b->data;
-    int64_t n = tensor_elements(a);
-
-    for (int64_t i = 0; i < n; i++) {
-        if (x[i].len_bytes != y[i].len_bytes ||
-            (x[i].len_bytes > 0 && memcmp(x[i].bytes, y[i].bytes, x[i].len_bytes) != 0))
-            return 0;
-    }
-    return 1;
-}
-
 int tensor_equal(const struct tensor *a, const struct tensor *b)
 {
+    const struct tensor_string *x = a->data, *y = b->data;
     size_t bytes;
 
     if (a->dtype != b->dtype || !shape_equal(&a->shape, &b->shape))
         return 0;
-    if (a->dtype == DT_STRING)
-        return strings_equal(a, b);
-    bytes = tensor_bytes(a);
-    return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    if (a->dtype != DT_STRING) {
+        bytes = tensor_bytes(a);
+        return bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+    }
+    for (int64_t i = 0; i < tensor_elements(a); i++)
+        if (x[i].len_bytes != y[i].len_bytes ||
+            (x[i].len_bytes > 0 && memcmp(x[i].bytes, y[i].bytes, x[i].len_bytes) != 0))
+            return 0;
+    return 1;
 }
 
 /* The exponent of infinities and NaNs is all ones. The loop uses integers and has no
@@ -147,6 +136,19 @@ int tensor_finite_f32(const float *x, size_t n)
         carried |= (bits & 0x7f800000u) + 0x00800000u;
     }
     return carried >> 31 == 0;
+}
+
+int tensor_expect_finite(const struct tensor *t, const char *what, struct err *err)
+{
+    const size_t n = (size_t)tensor_elements(t);
+    const float *x = tensor_f32(t);
+    size_t i = 0;
+
+    if (t->dtype != DT_FLOAT || tensor_finite_f32(x, n))
+        return 0;
+    while (isfinite(x[i]))
+        i++;
+    return err_set(err, ERR_NONFINITE, "%s: %g at element %zu", what, (double)x[i], i);
 }
 
 #define SETTLE(T, nan)                                                                   \

@@ -59,6 +59,9 @@ int tensor_equal(const struct tensor *a, const struct tensor *b);
 
 /* Whether all values are finite. */
 int tensor_finite_f32(const float *x, size_t n);
+/* ERR_NONFINITE: "<what>: nan at element 17" for float32; other types are finite. The data need not
+ * be aligned. */
+int tensor_expect_finite(const struct tensor *t, const char *what, struct err *err);
 /* Replaces every NaN with the canonical one (positive, quiet, no payload), since
  * processors differ in which NaN an operation gives. Only changes float32 and float64. */
 void tensor_canonical_nans(const struct tensor *t);

@@ -18,6 +18,13 @@ int text_ends_with(const char *text, const char *suffix)
     return len > n && strcmp(text + len - n, suffix) == 0;
 }
 
+const char *text_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
 int text_is_word(const char *text, size_t len, const char *word)
 {
     return strlen(word) == len && strncmp(text, word, len) == 0;

@@ -9,6 +9,8 @@
 const char *text_after(const char *text, const char *prefix);
 /* Whether the text ends with the suffix and has something before it. */
 int text_ends_with(const char *text, const char *suffix);
+/* The last part of a path: what follows its last slash; all of it if it has none. */
+const char *text_base_name(const char *path);
 /* Whether the first len bytes of the text are that word. */
 int text_is_word(const char *text, size_t len, const char *word);
 /* The index of the text in a list that ends with NULL; -1: it is not there. */

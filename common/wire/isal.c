@@ -11,6 +11,13 @@
 static struct isal loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* A program without shared libraries has ISA-L in itself. */
+#ifdef BROOD_STATIC
+static void load(void)
+{
+    loaded = (struct isal){crc32_iscsi, crc32_gzip_refl};
+}
+#else
 static void *isal_find(void *library, const char *name)
 {
     void *function = library != NULL ? dlsym(library, name) : NULL;
@@ -31,6 +38,7 @@ static void load(void)
     loaded.crc32_gzip_refl = (__typeof__(loaded.crc32_gzip_refl))(uintptr_t)isal_find(
         library, "crc32_gzip_refl");
 }
+#endif
 
 const struct isal *isal(void)
 {

@@ -86,24 +86,12 @@ static void add_identity(struct algorithm_info *info, const struct agent_config 
     info->within = *files->within != '\0' ? arena_strdup(arena, files->within) : NULL;
 }
 
-/* The program's files, and what they add to its description. */
-static int find_files(const struct agent_config *a, const msgpack_object *answer,
-                      struct algorithm_info *info, struct program_files *ret,
-                      struct arena *arena, struct err *err)
-{
-    const struct program_place place = program_place(a->program);
-    const int rc = program_files_find(ret, answer, a, &place, err);
-
-    if (rc == 0)
-        add_identity(info, a, ret, arena);
-    return rc;
-}
-
 /* Packs the description anew, so that equal ones are equal bytes. */
 static int note(const struct agent_config *a, const msgpack_object *answer,
                 struct asked *ret, const struct algorithm_info **ret_info,
                 struct err *err)
 {
+    const struct program_place place = program_place(a->program);
     struct program_files files = {.within = ""};
     const msgpack_object *list = NULL;
     unsigned char hash[HASH_BYTES];
@@ -119,11 +107,12 @@ static int note(const struct agent_config *a, const msgpack_object *answer,
     if (rc == 0)
         rc = msg_to_algorithm(&list->via.array.ptr[0], &info, &arena, err);
     if (rc == 0)
-        rc = find_files(a, answer, &info, &files, &arena, err);
+        rc = program_files_find(&files, answer, a, &place, err);
     if (rc < 0) {
         arena_done(&arena);
         return rc;
     }
+    add_identity(&info, a, &files, &arena);
     msg_out_init(&out);
     msg_begin_response(&out, 0);
     msg_map(&out, 1);

@@ -129,26 +129,18 @@ static void pack_names(struct msg_out *o, const char *key, const char *const *na
         msg_str(o, names[i]);
 }
 
-static int check_feeds(const struct graph_agent_run *run, struct err *err)
+int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
+                    struct tensor *ret, struct err *err)
 {
+    struct msg_out *o;
     uint64_t bytes = 0;
+    int rc;
 
     for (size_t i = 0; i < run->n_feeds; i++)
         bytes += tensor_bytes(&run->feeds[i].value);
     if (bytes > FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES)
         return err_set(err, ERR_LIMIT, "feeds of %llu bytes; at most %u can be sent",
                        (unsigned long long)bytes, FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES);
-    return 0;
-}
-
-int graph_agent_run(struct graph_agent *g, const struct graph_agent_run *run,
-                    struct tensor *ret, struct err *err)
-{
-    struct msg_out *o;
-    int rc = check_feeds(run, err);
-
-    if (rc < 0)
-        return rc;
     g->values = ret;
     g->n_values = run->n_fetches;
     g->has_values = 0;

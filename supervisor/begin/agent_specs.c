@@ -38,24 +38,6 @@ struct agent_limits agent_specs_limits_at(const struct agent_specs *s,
     return limits;
 }
 
-/* Creates each group's memory, as large as a variable block may be; it is sparse. */
-static int make_shared(struct agent_specs *s, struct err *err)
-{
-    int rc = 0;
-
-    s->shared = xcalloc(s->sharing.n_groups + 1, sizeof(*s->shared));
-    for (size_t g = 0; g < s->sharing.n_groups; g++)
-        s->shared[g] = BLOCK_NONE;
-    for (size_t g = 0; g < s->sharing.n_groups && rc == 0; g++)
-        rc = block_init(&s->shared[g], s->sharing.groups[g].ps, err);
-    return rc;
-}
-
-static int shared_fd(const struct agent_specs *s, size_t group)
-{
-    return group == SHARING_NONE ? 0 : s->shared[group].fd;
-}
-
 /* What agents need to be forked by one prepared process: to be started alike. */
 static void prepare_program(const struct agent_config *a, struct agent_program *ret)
 {
@@ -94,8 +76,15 @@ int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
     ret->spec = xcalloc(ret->n, sizeof(*ret->spec));
     ret->limits = xcalloc(ret->n, sizeof(*ret->limits));
     ret->programs = xcalloc(ret->n, sizeof(*ret->programs));
-    if (ps && (rc = make_shared(ret, err)) < 0)
-        return rc;
+    if (ps) { /* each group's memory, as large as a variable block may be; it is sparse */
+        ret->shared = xcalloc(ret->sharing.n_groups + 1, sizeof(*ret->shared));
+        for (size_t g = 0; g < ret->sharing.n_groups; g++)
+            ret->shared[g] = BLOCK_NONE;
+        for (size_t g = 0; g < ret->sharing.n_groups && rc == 0; g++)
+            rc = block_init(&ret->shared[g], ret->sharing.groups[g].ps, err);
+        if (rc < 0)
+            return rc;
+    }
     for (size_t i = 0; i < ret->n; i++) {
         const int learner = i < env->n_agents;
         const char *name = learner ? env->agents[i].name
@@ -105,14 +94,15 @@ int agent_specs_init(struct agent_specs *ret, const struct run_config *config,
 
         if (i >= n)
             group = i - n;
-        ret->spec[i] = (struct agent_spec){.name = name,
-                                           .role = learner ? "learner"
-                                                   : i < n ? "central"
-                                                           : "ps",
-                                           .shared_fd = ps ? shared_fd(ret, group) : 0,
-                                           .log_path = log_path(dir, name),
-                                           .pack_configure = pack,
-                                           .limits = &ret->limits[i]};
+        ret->spec[i] = (struct agent_spec){
+            .name = name,
+            .role = learner ? "learner"
+                    : i < n ? "central"
+                            : "ps",
+            .shared_fd = ps && group != SHARING_NONE ? ret->shared[group].fd : 0,
+            .log_path = log_path(dir, name),
+            .pack_configure = pack,
+            .limits = &ret->limits[i]};
         ret->limits[i] = agent_specs_limits_at(ret, config, i);
         if (learner)
             prepare_program(&config->agents[i], &ret->programs[i]);

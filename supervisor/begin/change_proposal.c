@@ -2,6 +2,7 @@
 
 #include "common/config/run_length.h"
 #include "common/config/run_schema.h"
+#include "common/err/check.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/begin/live_changes.h"
@@ -20,23 +21,6 @@ void proposal_done(struct proposal *p)
 }
 
 /* ---- setting ---- */
-
-static int choose_step(const struct live_config *live, uint64_t at, const char *waits,
-                       uint64_t *ret, struct err *err)
-{
-    *ret = at == PROPOSAL_SOON ? live->next : at;
-    if (*ret < live->next)
-        return err_set(err, ERR_CONFIG,
-                       "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
-                       live->next);
-    if (at != PROPOSAL_SOON && *waits != '\0')
-        return err_set(
-            err, ERR_CONFIG,
-            "%s: takes effect with a respawn of its agent, not at a step (leave out "
-            "--at-step)",
-            waits);
-    return 0;
-}
 
 static int has_length(const struct config_settings *s)
 {
@@ -69,29 +53,20 @@ static int check_length(const struct live_config *live, const struct run_config 
                        : "a length that is set without --at-step counts at once");
 }
 
-/* The key of an agent's section, which `defaults` and teams have, too: "discount" of
- * "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
-static const char *key_of(const char *path)
+/* The key within the section of an agent, whose name may have dots, or of `defaults`: "discount"
+ * of "agents.agent_0.discount" and of "defaults.discount". Of another key, the whole path. */
+static const char *key_of(const struct run_config *config, const char *path)
 {
-    const char *key = text_after(path, "defaults."), *agent, *dot;
+    const char *of_agents = text_after(path, "agents.");
+    const char *of_defaults = config_path_within(path, "defaults");
+    struct schema_place place;
+    const struct agent_config *agent;
 
-    if (key != NULL)
-        return key;
-    agent = text_after(path, "agents.");
-    dot = agent != NULL ? strchr(agent, '.') : NULL;
-    return dot != NULL ? dot + 1 : path;
-}
-
-/* The key of a change that waits, within the section of its agent, whose name may have dots, or of
- * `defaults`. */
-static const char *waiting_key(const struct run_config *config,
-                               const struct planned_change *c)
-{
-    const char *path = c->set.path;
-
-    return c->agent < config->n_agents
-               ? text_after(path, "agents.") + strlen(config->agents[c->agent].name) + 1
-               : key_of(path);
+    if (of_agents == NULL)
+        return of_defaults != NULL ? of_defaults : path;
+    agent = run_config_locate(config, path, &place);
+    CHECK(agent != NULL, "%s", path);
+    return of_agents + strlen(agent->name) + 1;
 }
 
 /* Whether the value, or one that follows it, waits in the plan. */
@@ -104,30 +79,18 @@ static int is_waiting(const struct live_config *live, const struct change_plan *
     for (size_t i = change_plan_waiting(plan); i < plan->n && !is; i++) {
         const struct planned_change *c = &plan->list[i];
 
-        is = of_defaults != NULL ? strcmp(waiting_key(live->config, c), of_defaults) == 0
-                                 : strcmp(c->set.path, s->path) == 0;
+        is = of_defaults != NULL
+                 ? strcmp(key_of(live->config, c->set.path), of_defaults) == 0
+                 : strcmp(c->set.path, s->path) == 0;
     }
     return is;
-}
-
-/* Of p->waits, those of its plan, as text: a value that is in force again does not wait. */
-static char *waits_text(const struct live_config *live, const struct proposal *p)
-{
-    struct config_settings new_waits = {0};
-    char *text;
-
-    for (size_t i = 0; i < p->waits.n; i++)
-        if (is_waiting(live, &p->plan, &p->waits.list[i]))
-            config_settings_add(&new_waits, config_setting_copy(&p->waits.list[i]));
-    text = config_settings_text(&new_waits);
-    config_settings_done(&new_waits);
-    return text;
 }
 
 int proposal_make(struct proposal *p, const struct live_config *live,
                   const struct run_config *is, const struct config_settings *given,
                   uint64_t at, struct err *err)
 {
+    struct config_settings new_waits = {0};
     int rc = live_changes_check(live->wanted, is, live->run, "while the run lives", err);
 
     if (rc < 0)
@@ -139,9 +102,23 @@ int proposal_make(struct proposal *p, const struct live_config *live,
     change_plan_copy(&p->plan, live->plan);
     if ((rc = change_plan_wait(&p->plan, live->config, is, err)) < 0)
         return rc;
-    p->new_waits = waits_text(live, p);
-    if ((rc = choose_step(live, at, p->new_waits, &p->at, err)) < 0)
-        return rc;
+    /* a value that is in force again does not wait */
+    for (size_t i = 0; i < p->waits.n; i++)
+        if (is_waiting(live, &p->plan, &p->waits.list[i]))
+            config_settings_add(&new_waits, config_setting_copy(&p->waits.list[i]));
+    p->new_waits = config_settings_text(&new_waits);
+    config_settings_done(&new_waits);
+    p->at = at == PROPOSAL_SOON ? live->next : at;
+    if (p->at < live->next)
+        return err_set(err, ERR_CONFIG,
+                       "step %" PRIu64 " is past: the next round begins at %" PRIu64, at,
+                       live->next);
+    if (at != PROPOSAL_SOON && *p->new_waits != '\0')
+        return err_set(
+            err, ERR_CONFIG,
+            "%s: takes effect with a respawn of its agent, not at a step (leave out "
+            "--at-step)",
+            p->new_waits);
     change_plan_add_all(&p->plan, p->at, &p->changes);
     rc = check_length(live, is, p, err);
     return rc < 0 ? rc
@@ -152,39 +129,30 @@ int proposal_make(struct proposal *p, const struct live_config *live,
 /* Whether the key, of some agent, has a schedule or a change that is pending. */
 static int is_planned(const struct live_config *live, const struct config_setting *s)
 {
+    const char *key = key_of(live->config, s->path);
     int is = s->schedule.over > 0;
 
     for (size_t i = 0; i < live->plan->n; i++)
-        is |= strcmp(key_of(live->plan->list[i].set.path), key_of(s->path)) == 0;
+        is |= strcmp(key_of(live->config, live->plan->list[i].set.path), key) == 0;
     return is;
-}
-
-/* Keeps only the given values of keys that have other values later, planned or given: they
- * are changes even if config.yaml has them already, because it has the last of these, and
- * any given value replaces a schedule. */
-static void keep_those_of_planned(const struct live_config *live,
-                                  struct config_settings *given)
-{
-    struct config_settings kept = {0};
-
-    for (size_t i = 0; i < given->n; i++)
-        if (is_planned(live, &given->list[i]))
-            config_settings_add(&kept, config_setting_copy(&given->list[i]));
-    config_settings_done(given);
-    *given = kept;
 }
 
 int proposal_set(struct proposal *p, const struct live_config *live,
                  const char *const *set, size_t n, uint64_t at, struct run_config *is,
                  struct err *err)
 {
-    struct config_settings given = {0};
+    struct config_settings given = {0}, kept = {0};
     int rc = run_config_set_live(is, live->wanted, set, n, &given, err);
 
-    keep_those_of_planned(live, &given);
+    /* Values of keys that have other values later, planned or given, are changes even if config.yaml
+     * has them already, because it has the last of these, and any given value replaces a schedule. */
+    for (size_t i = 0; i < given.n; i++)
+        if (is_planned(live, &given.list[i]))
+            config_settings_add(&kept, config_setting_copy(&given.list[i]));
     if (rc == 0)
-        rc = proposal_make(p, live, is, &given, at, err);
+        rc = proposal_make(p, live, is, &kept, at, err);
     config_settings_done(&given);
+    config_settings_done(&kept);
     return rc;
 }
 
@@ -219,12 +187,12 @@ static int is_cancelled(struct cancellation *x, const char *path, const char *ke
 static int is_awaited(const struct run_config *config, const struct change_plan *plan,
                       size_t i)
 {
-    const char *key = waiting_key(config, &plan->list[i]);
+    const char *key = key_of(config, plan->list[i].set.path);
     int is = 0;
 
     for (size_t k = change_plan_waiting(plan); k < plan->n && !is; k++)
         is = plan->list[k].agent < config->n_agents &&
-             strcmp(waiting_key(config, &plan->list[k]), key) == 0;
+             strcmp(key_of(config, plan->list[k].set.path), key) == 0;
     return is;
 }
 
@@ -238,7 +206,7 @@ static void cancel_waiting(struct cancellation *x, struct change_plan *plan)
         const struct planned_change *c = &plan->list[i];
 
         if (c->agent < config->n_agents &&
-            is_cancelled(x, c->set.path, waiting_key(config, c))) {
+            is_cancelled(x, c->set.path, key_of(config, c->set.path))) {
             x->fn(x->ctx, c);
             change_plan_remove(plan, i);
         } else {
@@ -274,36 +242,25 @@ static void cancel_planned(struct cancellation *x, struct change_plan *plan)
     free(numbers);
 }
 
-/* Refuses to take back the length with which the run has passed the one that it had before. */
-static int check_length_left(const struct live_config *live, const struct proposal *p,
-                             struct err *err)
-{
-    const struct run_length is = change_plan_length(&p->plan, live->config, live->steps);
-
-    if (run_length_is_same(is,
-                           change_plan_length(live->plan, live->config, live->steps)) ||
-        !run_length_is_reached(is, live->steps, live->episodes))
-        return 0;
-    return err_set(
-        err, ERR_CONFIG,
-        "%s: the run has passed the length that it had before; `brood stop` ends "
-        "the run",
-        is.env_steps > 0 ? "run.env_steps" : "run.episodes");
-}
-
 int proposal_cancel(struct proposal *p, const struct live_config *live,
                     const char *const *keys, size_t n, uint8_t *found,
                     proposal_cancelled_fn fn, void *ctx, struct err *err)
 {
     struct cancellation x = {
         .live = live, .keys = keys, .n = n, .found = found, .fn = fn, .ctx = ctx};
-    int rc;
+    struct run_length was, is;
 
     change_plan_copy(&p->plan, live->plan);
     cancel_planned(&x, &p->plan);
     cancel_waiting(&x, &p->plan);
-    rc = check_length_left(live, p, err);
-    return rc < 0 ? rc
-                  : change_plan_fold(&p->plan, CHANGE_AT_RESPAWN, live->config,
-                                     &p->wanted, err);
+    was = change_plan_length(live->plan, live->config, live->steps);
+    is = change_plan_length(&p->plan, live->config, live->steps);
+    if (!run_length_is_same(is, was) &&
+        run_length_is_reached(is, live->steps, live->episodes))
+        return err_set(
+            err, ERR_CONFIG,
+            "%s: the run has passed the length that it had before; `brood stop` ends "
+            "the run",
+            is.env_steps > 0 ? "run.env_steps" : "run.episodes");
+    return change_plan_fold(&p->plan, CHANGE_AT_RESPAWN, live->config, &p->wanted, err);
 }

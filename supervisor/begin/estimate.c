@@ -39,6 +39,14 @@ static int row_bytes(uint64_t *ret, const struct env_spec *spec,
     return rc;
 }
 
+/* How many checkpoints are kept; 0: all. */
+static double checkpoints_kept(const struct run_config *c)
+{
+    return c->checkpoint.max_to_keep > 0
+               ? (double)c->checkpoint.max_to_keep + c->checkpoint.has_keep_best
+               : 0;
+}
+
 /* Returns the largest number of rows in the log at any time (retention.h). */
 static double rows_kept(const struct run_config *c)
 {
@@ -51,7 +59,7 @@ static double rows_kept(const struct run_config *c)
     if (strcmp(c->env.id, "none") == 0)
         return 0;
     if (c->checkpoint.max_to_keep > 0 && c->checkpoint.every_env_steps > 0)
-        behind = (double)c->checkpoint.max_to_keep * fmin(window, every);
+        behind = checkpoints_kept(c) * fmin(window, every);
     else if (steps > 0)
         return steps;
     behind += fmax(window, every);
@@ -140,35 +148,30 @@ static double batch_bytes(const struct run_config *c, const struct env_spec *spe
            fmin(rows, CHUNK_ROWS) * (4 * units * VALUES_PER_UNIT + 2 * seen);
 }
 
-/* Notes the first agent whose limit is too small. */
-static void look_at_limit(struct estimate *e, const struct run_config *c, size_t agent,
-                          double block, double batches)
-{
-    const int64_t limit = c->agents[agent].memory_limit_bytes;
-    const double program = PROGRAM_BYTES + (batches > 0 ? LEARNER_BYTES : 0);
-    const double least = program + block + batches / 2;
-
-    if (e->limit.bytes > 0 || limit == 0 || (double)limit >= least)
-        return;
-    e->limit.bytes = limit;
-    e->limit.least = least;
-    e->limit.agent = agent;
-}
-
 /* Of the configuration as it is, without the values for later steps. e->row_bytes is known. */
 static void estimate_now(struct estimate *ret, const struct run_config *c,
                          const struct env_spec *spec, const uint64_t *block_bytes)
 {
     const double copies = (double)c->env.copies;
     struct estimate e = {.rows = rows_kept(c), .row_bytes = ret->row_bytes};
-    double blocks = 0, kept = (double)c->checkpoint.max_to_keep, batches;
+    double blocks = 0, kept = checkpoints_kept(c), batches;
     const double steps = (double)run_config_most_steps(c);
 
     for (size_t i = 0; i < c->n_agents; i++) {
+        double least;
+        int64_t limit;
+
         blocks += (double)block_bytes[i];
         batches = batch_bytes(c, spec, i, e.row_bytes);
         e.batches += batches;
-        look_at_limit(&e, c, i, (double)block_bytes[i], batches);
+        limit = c->agents[i].memory_limit_bytes;
+        least = PROGRAM_BYTES + (batches > 0 ? LEARNER_BYTES : 0) +
+                (double)block_bytes[i] + batches / 2;
+        if (e.limit.bytes == 0 && limit != 0 && (double)limit < least) {
+            e.limit.bytes = limit;
+            e.limit.least = least;
+            e.limit.agent = i;
+        }
         if (block_bytes[i] > block_bytes[e.largest])
             e.largest = i;
     }
@@ -184,18 +187,6 @@ static void estimate_now(struct estimate *ret, const struct run_config *c,
                    : 1;
     e.checkpoints = (kept + 1) * blocks; /* one more while it is written */
     *ret = e;
-}
-
-/* Of two moments of a run, what takes more. */
-static void take_most(struct estimate *e, const struct estimate *later)
-{
-    e->batches = fmax(e->batches, later->batches);
-    e->messages = fmax(e->messages, later->messages);
-    e->rows = fmax(e->rows, later->rows);
-    e->log = fmax(e->log, later->log);
-    e->checkpoints = fmax(e->checkpoints, later->checkpoints);
-    if (e->limit.bytes == 0)
-        e->limit = later->limit;
 }
 
 struct making {
@@ -215,7 +206,14 @@ static int estimate_later(void *ctx, uint64_t at, const struct run_config *now,
     if (m->steps > 0 && at >= (uint64_t)m->steps)
         return 0; /* the run is over before */
     estimate_now(&later, now, m->spec, m->block_bytes);
-    take_most(m->most, &later);
+    /* of two moments of a run, what takes more */
+    m->most->batches = fmax(m->most->batches, later.batches);
+    m->most->messages = fmax(m->most->messages, later.messages);
+    m->most->rows = fmax(m->most->rows, later.rows);
+    m->most->log = fmax(m->most->log, later.log);
+    m->most->checkpoints = fmax(m->most->checkpoints, later.checkpoints);
+    if (m->most->limit.bytes == 0)
+        m->most->limit = later.limit;
     return 0;
 }
 

@@ -1,11 +1,8 @@
 #include "supervisor/begin/eval.h"
 
 #include "common/log/log.h"
-#include "supervisor/ask/ask.h"
-#include "supervisor/begin/agent_specs.h"
-#include "supervisor/begin/restore.h"
+#include "supervisor/begin/players.h"
 #include "supervisor/env/env_host.h"
-#include "supervisor/rollout/rollout.h"
 
 #include <inttypes.h>
 #include <unistd.h>
@@ -13,52 +10,11 @@
 struct eval {
     const struct eval_args *args;
     int agent_fd;
-    struct vec_env *world; /* only for its env_spec: evaluation.c makes its own copies */
-    struct agent_specs specs;
-    struct ask *ask;
-    struct restore *restore;
+    struct players *players;
+    struct ask *ask; /* the players' */
     struct env_host *env_host;
     struct evaluation *evaluation;
 };
-
-/* ---- agents with the checkpoint's values ---- */
-
-static void pack_configure(void *ctx, size_t agent, int restored, struct msg_out *o)
-{
-    const struct eval *e = ctx;
-
-    rollout_pack_configure(e->args->config, vec_env_spec(e->world), agent, restored,
-                           policies_of(e->args->policies, agent), o);
-}
-
-static void on_restored(void *ctx)
-{
-    ask_done(((struct eval *)ctx)->ask);
-}
-
-static int values_of(void *ctx, size_t agent, const char *name,
-                     const struct checkpoint_values **ret, struct err *err)
-{
-    return weights_of(((struct eval *)ctx)->args->weights, name, ret, err);
-}
-
-/* Only the learners act, so no other process is started. */
-static int start_agents(struct eval *e, struct err *err)
-{
-    struct ask_args args = {.agent_exe_fd = e->agent_fd, .ctx = e};
-    int rc = agent_specs_init(&e->specs, e->args->config, vec_env_spec(e->world), 0, 0,
-                              NULL, pack_configure, err);
-
-    if (rc < 0)
-        return rc;
-    args.specs = e->specs.spec;
-    args.n = e->specs.n;
-    rc = ask_open(&e->ask, &args, err);
-    if (rc == 0)
-        rc = restore_start(&e->restore, ask_agents(e->ask), values_of, e->args->resized,
-                           on_restored, e, err);
-    return rc < 0 ? rc : ask_wait(e->ask, err);
-}
 
 /* ---- the processes of an external environment ---- */
 
@@ -91,27 +47,13 @@ static void on_env_stopped(void *ctx)
     (void)ctx; /* ask_close runs the loop until it has no handles */
 }
 
-static void new_env_host(struct eval *e)
-{
-    const struct env_host_args args = {.loop = ask_loop(e->ask),
-                                       .agent_exe_fd = e->agent_fd,
-                                       .on_event = on_env_event,
-                                       .on_inexact = on_inexact,
-                                       .on_failed = on_failed,
-                                       .on_skipped = on_skipped,
-                                       .on_stopped = on_env_stopped,
-                                       .ctx = e};
-
-    e->env_host = env_host_new(&args);
-}
-
 /* ---- the episodes ---- */
 
 static void on_done(void *ctx, const struct evaluation_result *result)
 {
     struct eval *e = ctx;
 
-    e->args->on_result(e->args->ctx, vec_env_spec(e->world), result);
+    e->args->on_result(e->args->ctx, players_spec(e->players), result);
     ask_done(e->ask);
 }
 
@@ -157,25 +99,34 @@ static int play(struct eval *e, struct err *err)
 int eval_run(const struct eval_args *args, struct err *err)
 {
     struct eval e = {.args = args};
+    struct players_args players = {.config = args->config,
+                                   .policies = args->policies,
+                                   .weights = args->weights,
+                                   .resized = args->resized,
+                                   .seed = args->seed};
     int rc;
 
-    e.agent_fd = binaries_open_agent(args->binaries, err);
+    e.agent_fd = players.agent_exe_fd = binaries_open_agent(args->binaries, err);
     if (e.agent_fd < 0)
         return e.agent_fd;
-    rc = vec_env_new(&e.world, &args->config->env, args->seed, ENV_DRAWS_EVALUATION, 1,
-                     err);
-    if (rc == 0)
-        rc = start_agents(&e, err);
+    rc = players_open(&e.players, &players, err);
+    e.ask = players_ask(e.players);
     if (rc == 0) {
-        new_env_host(&e);
+        const struct env_host_args host = {.loop = ask_loop(e.ask),
+                                           .agent_exe_fd = e.agent_fd,
+                                           .on_event = on_env_event,
+                                           .on_inexact = on_inexact,
+                                           .on_failed = on_failed,
+                                           .on_skipped = on_skipped,
+                                           .on_stopped = on_env_stopped,
+                                           .ctx = &e};
+
+        e.env_host = env_host_new(&host);
         rc = play(&e, err);
         env_host_stop(e.env_host, ASK_END_WITHIN_MS);
     }
-    ask_close(e.ask);
+    players_close(e.players);
     evaluation_free(e.evaluation);
-    restore_free(e.restore);
-    agent_specs_done(&e.specs);
-    vec_env_free(e.world);
     env_host_free(e.env_host);
     (void)close(e.agent_fd);
     return rc;

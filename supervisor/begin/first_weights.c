@@ -207,17 +207,6 @@ static int is_to_ask(const struct first *x, size_t i, const char *name,
            (!algorithm_of(&c->agents[i])->fixed && !fits(variables, i, name, x->weights));
 }
 
-static void first_weights_choose(struct first *x, const struct agent_specs *specs,
-                                 const struct first_variables *variables,
-                                 struct agent_spec *ret)
-{
-    for (size_t i = 0; i < specs->n; i++)
-        if (is_to_ask(x, i, specs->spec[i].name, variables)) {
-            ret[x->n] = specs->spec[i];
-            x->of[x->n++] = i;
-        }
-}
-
 static int ask_chosen(struct first *x, const struct agent_spec *specs, struct err *err)
 {
     struct binaries bin;
@@ -247,7 +236,11 @@ static int check(struct first *x, const struct first_variables *variables,
     if (rc == 0) {
         chosen = xcalloc(specs.n + 1, sizeof(*chosen));
         x->of = xcalloc(specs.n + 1, sizeof(*x->of));
-        first_weights_choose(x, &specs, variables, chosen);
+        for (size_t i = 0; i < specs.n; i++)
+            if (is_to_ask(x, i, specs.spec[i].name, variables)) {
+                chosen[x->n] = specs.spec[i];
+                x->of[x->n++] = i;
+            }
         rc = x->n > 0 ? ask_chosen(x, chosen, err) : 0;
     }
     free(chosen);
@@ -280,23 +273,6 @@ static int has_values(const struct run_config *c, const struct policies *policie
     return 0;
 }
 
-/* Names the place in the file, if the agent is known. */
-static int refuse_policy(const struct run_config *c, const struct err *why,
-                         struct err *err)
-{
-    for (size_t i = 0; i < c->n_agents; i++) {
-        char path[AGENT_NAME_MAX + 32];
-
-        if (c->agents[i].from_at == NULL || strcmp(c->agents[i].name, why->agent) != 0)
-            continue;
-        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", c->agents[i].name);
-        return yaml_fail(c->agents[i].from_at, path, err,
-                         "the weights do not fit this run: %s", err_cause(why));
-    }
-    return err_set(err, ERR_CONFIG, "a frozen agent's weights do not fit this run: %s",
-                   why->msg);
-}
-
 int first_policies_check(const struct run_config *c, const struct policies *policies,
                          struct err *err)
 {
@@ -304,7 +280,19 @@ int first_policies_check(const struct run_config *c, const struct policies *poli
     struct err why = {0};
     const int rc = has_values(c, policies) ? check(&x, NULL, &why) : 0;
 
-    if (rc < 0 && why.from_peer)
-        return refuse_policy(c, &why, err);
-    return rc < 0 ? err_pass(err, &why) : 0;
+    if (rc == 0)
+        return 0;
+    if (!why.from_peer)
+        return err_pass(err, &why);
+    for (size_t i = 0; i < c->n_agents; i++) {
+        char path[AGENT_NAME_MAX + 32];
+
+        if (c->agents[i].from_at == NULL || strcmp(c->agents[i].name, why.agent) != 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "agents.%s.settings.from", c->agents[i].name);
+        return yaml_fail(c->agents[i].from_at, path, err,
+                         "the weights do not fit this run: %s", err_cause(&why));
+    }
+    return err_set(err, ERR_CONFIG, "a frozen agent's weights do not fit this run: %s",
+                   why.msg);
 }

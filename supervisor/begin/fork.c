@@ -13,6 +13,7 @@
 #include "supervisor/rundir/journal.h"
 #include "supervisor/rundir/journal_read.h"
 #include "supervisor/rundir/run_remove.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/retention.h"
 #include "supervisor/store/store.h"
@@ -54,68 +55,28 @@ static int is_dropped(const struct fork *f)
 
 /* ---- its changes ---- */
 
-/* Adds the agent and its key to a trial's error. */
-static int place(const struct fork *f, size_t agent, const struct err *why,
-                 struct err *err)
-{
-    if (why->code != ERR_CONFIG || agent == f->changes.wanted.n_agents)
-        return err_pass(err, why);
-    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s",
-                   f->changes.wanted.agents[agent].name, *why->key != '\0' ? "." : "",
-                   why->key, err_cause(why));
-}
-
 /* Tries the configuration as `run` does. Without --set it is the one that the other run has. */
-static int try_changes(struct fork *f, struct err *err)
+static int take_changes(struct fork *f, struct err *err)
 {
     struct trial trial = {.runs_dir = f->args->runs_dir};
     struct err why = {0};
     size_t agent = 0;
-    int rc = trial_plan(&f->was.config, &f->changes.plan, err);
+    int rc = fork_changes_make(&f->changes, &f->was, f->step, f->args->set,
+                               f->args->n_set, f->args->from, err);
 
+    if (rc == 0)
+        rc = trial_plan(&f->was.config, &f->changes.plan, err);
     if (rc < 0 || f->args->n_set == 0 || *f->is_tried)
         return rc;
     rc = trial_agents(&trial, &f->changes.wanted, &agent, &why);
     *f->is_tried = rc == 0;
-    return rc < 0 ? place(f, agent, &why, err) : 0;
-}
-
-static int take_changes(struct fork *f, struct err *err)
-{
-    const int rc = fork_changes_make(&f->changes, &f->was, f->step, f->args->set,
-                                     f->args->n_set, f->args->from, err);
-
-    return rc < 0 ? rc : try_changes(f, err);
-}
-
-/* Refuses a fork that would have nothing left to do, and a length that it would not get to. */
-static int check_length(const struct fork *f, struct err *err)
-{
-    const struct rollout_progress *at = resume_progress(f->resume);
-    const struct run_length length =
-        change_plan_length(&f->changes.plan, &f->was.config, f->step);
-
-    if (run_length_is_reached(length, at->env_steps, at->episodes))
-        return err_set(err, ERR_CONFIG,
-                       "%s@%" PRIu64 " is the end of that run: --set run.env_steps or "
-                       "run.episodes to more",
-                       f->args->from, f->step);
-    return 0;
-}
-
-static int open_log(struct fork *f, struct err *err)
-{
-    const struct checkpoint_section *s = resume_section(f->resume, SECTION_EXPERIENCE);
-    const char *path = path_in(f, "experience");
-    const int rc =
-        retention_check_log(path, err,
-                            "there is nothing to continue; `brood run CONFIG --init-from "
-                            "%s` begins anew with its weights",
-                            f->args->from);
-
-    return rc < 0 ? rc
-                  : store_open_read(&f->log, path, run_config_log_window(&f->was.config),
-                                    s->data, s->len, err);
+    if (rc == 0)
+        return 0;
+    if (why.code != ERR_CONFIG || agent == f->changes.wanted.n_agents)
+        return err_pass(err, &why);
+    return err_set(err, ERR_CONFIG, "agents.%s%s%s: %s",
+                   f->changes.wanted.agents[agent].name, *why.key != '\0' ? "." : "",
+                   why.key, err_cause(&why));
 }
 
 /* Reads config.yaml. *ret_differs: whether it differs from what *now had. */
@@ -196,6 +157,11 @@ static int open_checkpoint(struct fork *f, struct err *err)
 /* Reads and checks everything; writes nothing. */
 static int prepare(struct fork *f, struct err *err)
 {
+    const char *experience = path_in(f, "experience");
+    const struct rollout_progress *at;
+    const struct checkpoint_section *s;
+    struct run_length length;
+    char *why;
     int rc = open_checkpoint(f, err);
 
     if (rc == 0)
@@ -205,9 +171,34 @@ static int prepare(struct fork *f, struct err *err)
                                    err);
     if (rc == 0)
         rc = take_changes(f, err);
-    if (rc == 0)
-        rc = check_length(f, err);
-    return rc < 0 ? rc : open_log(f, err);
+    if (rc < 0)
+        return rc;
+    at = resume_progress(f->resume);
+    length = change_plan_length(&f->changes.plan, &f->was.config, f->step);
+    if (run_length_is_reached(length, at->env_steps, at->episodes))
+        return err_set(err, ERR_CONFIG,
+                       "%s@%" PRIu64 " is the end of that run: --set run.env_steps or "
+                       "run.episodes to more",
+                       f->args->from, f->step);
+    why = resume_ended_why(f->resume, &f->changes.wanted);
+    if (why != NULL)
+        rc = err_set(err, ERR_CONFIG,
+                     "%s@%" PRIu64 " is the end of that run: %s; --set "
+                     "run.stop_when=none continues from there",
+                     f->args->from, f->step, why);
+    free(why);
+    if (rc < 0)
+        return rc;
+    rc = retention_check_log(
+        experience, err,
+        "there is nothing to continue; `brood run CONFIG --init-from %s` begins anew "
+        "with its weights",
+        f->args->from);
+    if (rc < 0)
+        return rc;
+    s = resume_section(f->resume, SECTION_EXPERIENCE);
+    return store_open_read(&f->log, experience, run_config_log_window(&f->was.config),
+                           s->data, s->len, err);
 }
 
 /* ---- its files ---- */
@@ -224,20 +215,14 @@ static int copy_if_there(struct fork *f, const char *sub, struct err *err)
     return rc < 0 ? rc : copy_tree(from, to, err);
 }
 
-static int copy_checkpoint(struct fork *f, struct err *err)
+static int copy_files(struct fork *f, struct err *err)
 {
     char *from = checkpoint_path(f->checkpoints, "", f->step);
     char *to = checkpoint_path(run_dir_file(f->dir, "checkpoints"), "", f->step);
-    const int rc = copy_tree(from, to, err);
+    int rc = copy_tree(from, to, err);
 
     free(from);
     free(to);
-    return rc;
-}
-
-static int copy_files(struct fork *f, struct err *err)
-{
-    int rc = copy_checkpoint(f, err);
 
     if (rc == 0)
         rc = copy_if_there(f, "policies", err);
@@ -283,18 +268,6 @@ static int repeat_mode(void *ctx, uint64_t number, const struct run_event *e)
     return journal_write(r->fork->journal, e, r->err);
 }
 
-static int write_request(struct fork *f, const struct planned_change *c, struct err *err)
-{
-    char *value = config_setting_text(&c->set);
-    struct run_event e = {
-        .kind = RUN_EVENT_SET,
-        .change = {.at = c->at,
-                   .changes = arena_printf(&f->arena, "%s=%s", c->set.path, value)}};
-
-    free(value);
-    return write_event(f, &e, err);
-}
-
 static int is_planned(const struct change_plan *p, const struct planned_change *c)
 {
     for (size_t i = 0; i < p->n; i++)
@@ -334,8 +307,16 @@ static int write_plan(struct fork *f, struct err *err)
 
     requests = change_plan_requests(&f->changes.plan, &n);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        change_plan_add(&written, requests[i]->at, &requests[i]->set);
-        rc = write_request(f, requests[i], err);
+        const struct planned_change *c = requests[i];
+        char *value = config_setting_text(&c->set);
+        struct run_event e = {
+            .kind = RUN_EVENT_SET,
+            .change = {.at = c->at,
+                       .changes = arena_printf(&f->arena, "%s=%s", c->set.path, value)}};
+
+        free(value);
+        change_plan_add(&written, c->at, &c->set);
+        rc = write_event(f, &e, err);
     }
     if (rc == 0)
         rc = write_cancels(f, &written, err);
@@ -372,21 +353,6 @@ static void tell(struct fork *f)
                      f->changes.wanted.run.resume_on_supervisor_death);
 }
 
-/* The fork appears under its name; a number may have been taken meanwhile. */
-static int appear(struct fork *f, struct err *err)
-{
-    int rc = run_dir_appear(f->dir, err);
-
-    while (rc == ERR_EXISTS && f->args->name == NULL) {
-        rc = run_dir_next_name(f->dir, err);
-        if (rc == 0) {
-            tell(f);
-            rc = run_dir_appear(f->dir, err);
-        }
-    }
-    return rc;
-}
-
 static int fill_dir(struct fork *f, struct err *err)
 {
     const struct fork_args *a = f->args;
@@ -421,7 +387,14 @@ static int make_dir(struct fork *f, struct err *err)
     tell(f);
     rc = fill_dir(f, err);
     if (rc == 0)
-        rc = appear(f, err);
+        rc = run_dir_appear(f->dir, err);
+    while (rc == ERR_EXISTS && a->name == NULL) { /* the number was taken meanwhile */
+        rc = run_dir_next_name(f->dir, err);
+        if (rc == 0) {
+            tell(f);
+            rc = run_dir_appear(f->dir, err);
+        }
+    }
     if (rc < 0) {
         run_dir_discard(f->dir);
         f->dir = NULL;

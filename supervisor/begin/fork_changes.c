@@ -1,5 +1,6 @@
 #include "supervisor/begin/fork_changes.h"
 
+#include "common/config/evaluation_rules.h"
 #include "common/config/run_schema.h"
 #include "common/config/schema.h"
 #include "common/text/scan.h"
@@ -64,32 +65,21 @@ static int is_own(const struct making *f, const char *path,
     return 0;
 }
 
-/* Adds the fork's own changes to the plan, and removes later changes of the other run to
- * the same keys. One length replaces the other, whatever their keys are. */
-static void add_changes(const struct making *f, const struct config_settings *own,
-                        const struct config_settings *given)
-{
-    for (size_t i = 0; i < given->n; i++)
-        if (run_length_is_key(given->list[i].path))
-            change_plan_drop_lengths(&f->ret->plan);
-    for (size_t k = f->ret->plan.n; k > 0; k--)
-        if (is_own(f, f->ret->plan.list[k - 1].set.path, given))
-            change_plan_remove(&f->ret->plan, k - 1);
-    change_plan_add_all(&f->ret->plan, f->step, own);
-}
-
 /* The fork's own changes, which take effect at the checkpoint's step: every agent starts a
  * process then, so that none has to wait for a respawn. *given: they, and those to the value
- * that a key has. from: the configuration at the checkpoint with what waits in the other run. */
-static int find_own(const struct making *f, const struct run_config *from,
+ * that a key has. from: the configuration at the checkpoint with what waits in the other run; it
+ * gets the fork's rules of evaluations. */
+static int find_own(const struct making *f, struct run_config *from,
                     struct config_settings *own, struct config_settings *given,
                     struct err *err)
 {
     struct run_config changed;
     int rc = run_config_set_live(&changed, from, f->set, f->n, given, err);
 
-    if (rc == 0)
+    if (rc == 0) {
+        evaluation_rules_take(from, &changed);
         rc = live_changes_check(from, &changed, f->from, "in a fork", err);
+    }
     if (rc == 0) {
         run_config_diff_settings(own, from, &changed,
                                  CHANGE_KINDS_LIVE | 1u << CHANGE_RESPAWN);
@@ -104,30 +94,19 @@ static int find_own(const struct making *f, const struct run_config *from,
     return rc;
 }
 
-/* *ret: what waits for a respawn in the other run. */
-static int find_waiting(const struct making *f, struct config_settings *ret,
-                        struct err *err)
-{
-    struct run_config planned;
-    const int rc =
-        change_plan_fold(&f->was->plan, UINT64_MAX, &f->was->config, &planned, err);
-
-    if (rc < 0)
-        return rc;
-    run_config_diff_settings(ret, &planned, &f->was->wanted, 1u << CHANGE_RESPAWN);
-    run_config_done(&planned);
-    return 0;
-}
-
 int fork_changes_make(struct fork_changes *ret, const struct resume_config *was,
                       uint64_t step, const char *const *set, size_t n, const char *run,
                       struct err *err)
 {
     const struct making making = {ret, was, step, set, n, run}, *f = &making;
     struct config_settings own = {0}, given = {0}, waiting = {0};
-    struct run_config from;
-    int rc = find_waiting(f, &waiting, err);
+    struct run_config planned, from;
+    int rc = change_plan_fold(&was->plan, UINT64_MAX, &was->config, &planned, err);
 
+    if (rc == 0) {
+        run_config_diff_settings(&waiting, &planned, &was->wanted, 1u << CHANGE_RESPAWN);
+        run_config_done(&planned);
+    }
     *ret = (struct fork_changes){0};
     change_plan_copy(&ret->plan, &was->plan);
     run_config_copy(&from, &was->config);
@@ -135,9 +114,17 @@ int fork_changes_make(struct fork_changes *ret, const struct resume_config *was,
     if (rc == 0)
         rc = find_own(f, &from, &own, &given, err);
     if (rc == 0) {
-        add_changes(f, &own, &given);
+        for (size_t i = 0; i < given.n; i++)
+            if (run_length_is_key(given.list[i].path)) /* one length replaces the other */
+                change_plan_drop_lengths(&ret->plan);
+        for (size_t k = ret->plan.n; k > 0; k--)
+            if (is_own(f, ret->plan.list[k - 1].set.path, &given))
+                change_plan_remove(&ret->plan, k - 1);
+        change_plan_add_all(&ret->plan, step, &own);
         rc = change_plan_fold(&ret->plan, UINT64_MAX, &was->config, &ret->wanted, err);
     }
+    if (rc == 0)
+        evaluation_rules_take(&ret->wanted, &from);
     for (size_t i = 0; rc == 0 && i < waiting.n; i++)
         if (!is_own(f, waiting.list[i].path, &given))
             run_config_apply(&ret->wanted, &waiting.list[i]);

@@ -14,11 +14,17 @@
 static int refuse(const struct config_change *c, const char *of, const char *when,
                   struct err *err)
 {
-    char *run = shell_word(of), *set = xasprintf("%s=%s", c->path, c->text);
+    char *run = shell_word(of);
+    char *set = xasprintf("%s=%s", c->path, *c->text != '\0' ? c->text : "...");
     char *word = shell_word(set);
     int rc;
 
-    if (*c->text == '\0') /* removed, or more than one value */
+    if (c->field != NULL && (c->field->flags & FIELD_OUTPUT) != 0)
+        rc = err_set(err, ERR_CONFIG,
+                     "%s cannot change %s; `brood stop %s`, then `brood resume %s --set "
+                     "%s` continues with it",
+                     c->path, when, run, run, word);
+    else if (*c->text == '\0') /* removed, or more than one value */
         rc = err_set(err, ERR_CONFIG,
                      "%s cannot change %s; `brood run` with an edited copy of "
                      "%s/config.yaml begins a new one",
@@ -49,9 +55,24 @@ static int keeps_window(const struct agent_config *a)
     return algorithm_rows(a) == ROWS_WINDOW && (shares || algorithm_of(a)->keeps_window);
 }
 
-static int check_windows(const struct run_config *was, const struct run_config *is,
-                         const char *when, struct err *err)
+int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
+                            const char *when, struct err *err)
 {
+    for (size_t i = 0; i < was->n_agents; i++) {
+        const struct agent_config *a = &is->agents[i];
+        const struct algorithm_bound *b;
+        char key[ERR_NAME_BYTES];
+
+        if (algorithm_rows(&was->agents[i]) == algorithm_rows(a))
+            continue;
+        b = algorithm_rows_differ(&was->agents[i], a);
+        CHECK(b != NULL, "%s", a->algorithm);
+        (void)snprintf(key, sizeof(key), "settings.%s", b->key);
+        return err_set_at(err, ERR_CONFIG, ERR_AT(.agent = a->name, .key = key),
+                          "it cannot change between %g and more %s: the agent would have "
+                          "another graph",
+                          b->above, when);
+    }
     for (size_t i = 0; i < was->n_agents; i++)
         if (keeps_window(&is->agents[i]) && run_config_experience(was, i).update_every !=
                                                 run_config_experience(is, i).update_every)
@@ -61,31 +82,6 @@ static int check_windows(const struct run_config *was, const struct run_config *
                 "that size",
                 when, is->agents[i].name);
     return 0;
-}
-
-/* Fails because the agent's rows would be others: its graph, and the variables in it, are not
- * the same. */
-static int refuse_rows(const struct agent_config *was, const struct agent_config *is,
-                       const char *when, struct err *err)
-{
-    const struct algorithm_bound *b = algorithm_rows_differ(was, is);
-    char key[ERR_NAME_BYTES];
-
-    CHECK(b != NULL, "%s", is->algorithm);
-    (void)snprintf(key, sizeof(key), "settings.%s", b->key);
-    return err_set_at(err, ERR_CONFIG, ERR_AT(.agent = is->name, .key = key),
-                      "it cannot change between %g and more %s: the agent would have "
-                      "another graph",
-                      b->above, when);
-}
-
-int live_changes_check_rows(const struct run_config *was, const struct run_config *is,
-                            const char *when, struct err *err)
-{
-    for (size_t i = 0; i < was->n_agents; i++)
-        if (algorithm_rows(&was->agents[i]) != algorithm_rows(&is->agents[i]))
-            return refuse_rows(&was->agents[i], &is->agents[i], when, err);
-    return check_windows(was, is, when, err);
 }
 
 int live_changes_check(const struct run_config *was, const struct run_config *is,

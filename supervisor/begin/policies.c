@@ -156,19 +156,6 @@ static int check_environment(const char *prefix, const struct run_config *c,
     return rc;
 }
 
-static int find_graph(struct kept *k, const struct agent_config *a, struct err *err)
-{
-    int rc = ckpt_read_graph(&k->metagraph, k->prefix, NULL,
-                             FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
-
-    if (rc == 0)
-        rc = keep_metagraph(k, k->prefix, err);
-    /* a hosted graph may begin without values: its variables' initializers run */
-    if (algorithm_of(a)->fixed || ckpt_kind_of(k->prefix) != CKPT_NONE)
-        k->policy.prefix = k->prefix;
-    return rc;
-}
-
 static int find(struct kept *k, const struct agent_config *a, const struct run_config *c,
                 const struct policy_search *q, struct err *err)
 {
@@ -183,8 +170,16 @@ static int find(struct kept *k, const struct agent_config *a, const struct run_c
         rc = check_environment(k->prefix, c, err);
     if (rc < 0)
         return rc;
-    if (a->policy.from == NULL)
-        return find_graph(k, a, err);
+    if (a->policy.from == NULL) {
+        rc = ckpt_read_graph(&k->metagraph, k->prefix, NULL,
+                             FRAME_MAX_BYTES - MESSAGE_ROOM_BYTES, err);
+        if (rc == 0)
+            rc = keep_metagraph(k, k->prefix, err);
+        /* a hosted graph may begin without values: its variables' initializers run */
+        if (algorithm_of(a)->fixed || ckpt_kind_of(k->prefix) != CKPT_NONE)
+            k->policy.prefix = k->prefix;
+        return rc;
+    }
     rc = checkpoint_load_from(&k->values, k->prefix, err);
     k->has_values = rc == 0;
     owner = policy_agent_of(k->prefix);

@@ -60,26 +60,10 @@ static int check_trust(const char *config_yaml, struct err *err)
                    why.msg);
 }
 
-static int become(struct agent_config *a, const struct agent_config *from,
-                  const char *prefix, const struct policy_search *search,
-                  struct arena *arena, struct err *err)
-{
-    const int samples = agent_setting(a, "choose") > 0;
-    const struct algorithm_info *info = NULL;
-    int rc;
-
-    take_section(a, from, prefix, samples, arena);
-    if (search->no_start)
-        return agent_section_take_as(a, from->settings.of->as_policy, arena), 0;
-    rc = describe_program(NULL, a, arena, &info, err);
-    if (rc == 0)
-        agent_section_take_as(a, info->as_policy, arena);
-    return rc;
-}
-
 int program_policy_take(void *ctx, struct agent_config *a, struct arena *arena,
                         struct err *err)
 {
+    const struct policy_search *search = ctx;
     const struct agent_config *from = NULL;
     struct run_config source = {0};
     char *prefix = NULL, *file = NULL;
@@ -90,9 +74,16 @@ int program_policy_take(void *ctx, struct agent_config *a, struct arena *arena,
     if (file != NULL && run_config_read(&source, file, NULL, NULL) == 0)
         from = agent_of(&source, prefix);
     if (from != NULL && from->command != NULL) {
+        const int samples = agent_setting(a, "choose") > 0;
+        const struct algorithm_info *info = from->settings.of;
+
         rc = check_trust(file, err);
         if (rc == 0)
-            rc = become(a, from, prefix, ctx, arena, err);
+            take_section(a, from, prefix, samples, arena);
+        if (rc == 0 && !search->no_start)
+            rc = describe_program(NULL, a, arena, &info, err);
+        if (rc == 0)
+            agent_section_take_as(a, info->as_policy, arena);
     }
     run_config_done(&source);
     free(file);

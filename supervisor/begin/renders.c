@@ -285,20 +285,6 @@ static int tidy(struct renders *r, uint64_t step, struct err *err)
     return rc;
 }
 
-static int copy_picture(const struct renders *from, const struct renders *to,
-                        const char *file, struct err *err)
-{
-    char *source = path_in(from, file), *copy = path_in(to, file);
-    struct err why = {0};
-    int rc = copy_tree(source, copy, &why);
-
-    if (rc == -ENOENT && !tree_exists(source))
-        rc = 0;
-    free(source);
-    free(copy);
-    return rc < 0 ? err_pass(err, &why) : 0;
-}
-
 int renders_copy(const char *from, const char *to, uint64_t step, struct err *err)
 {
     struct renders source = {.dir = xstrdup(from), .best = UINT64_MAX};
@@ -307,8 +293,19 @@ int renders_copy(const char *from, const char *to, uint64_t step, struct err *er
 
     if (rc == 0 && source.n > 0)
         rc = tree_make(to, err);
-    for (size_t i = 0; i < source.n && rc == 0; i++)
-        rc = copy_picture(&source, &copy, source.list[i].file, err);
+    for (size_t i = 0; i < source.n && rc == 0; i++) {
+        char *picture = path_in(&source, source.list[i].file);
+        char *copied = path_in(&copy, source.list[i].file);
+        struct err why = {0};
+
+        rc = copy_tree(picture, copied, &why);
+        if (rc == -ENOENT && !tree_exists(picture))
+            rc = 0;
+        if (rc < 0)
+            (void)err_pass(err, &why);
+        free(picture);
+        free(copied);
+    }
     copy.list = source.list;
     copy.n = source.n;
     if (rc == 0 && source.n > 0)
@@ -391,23 +388,17 @@ int renders_are_drawn(const struct renders *r, uint64_t step)
     return first == NULL || first->source.step > step;
 }
 
-static void count_waiting(const struct renders *r, size_t *ret_n, size_t *ret_bytes)
-{
-    *ret_n = *ret_bytes = 0;
-    for (const struct job *j = r->waiting; j != NULL; j = j->next) {
-        ++*ret_n;
-        *ret_bytes += j->recording.episode.kept_bytes;
-    }
-}
-
 /* Drops waiting evaluations whose pictures would be removed after the newest one is
  * drawn, and the oldest ones if all take too much memory. */
 static void drop_waiting(struct renders *r, size_t max)
 {
     struct job **at = &r->waiting;
-    size_t n, bytes;
+    size_t n = 0, bytes = 0;
 
-    count_waiting(r, &n, &bytes);
+    for (const struct job *j = r->waiting; j != NULL; j = j->next) {
+        n++;
+        bytes += j->recording.episode.kept_bytes;
+    }
     for (size_t left = n; left > 1; left--) {
         struct job *j = *at;
 

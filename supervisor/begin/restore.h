@@ -1,6 +1,6 @@
 /* restore.h - sends agents the values of a checkpoint in `restore` requests.
  *
- * Used by `brood eval`, by a new run that begins with another run's weights, and for frozen
+ * Used by players.c, by a new run that begins with another run's weights, and for frozen
  * agents that are programs. Variables are matched by name; one that the checkpoint lacks keeps
  * its initial value.
  */

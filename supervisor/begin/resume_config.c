@@ -3,6 +3,7 @@
 
 #include "common/config/changes.h"
 #include "common/config/cluster_config.h"
+#include "common/config/evaluation_rules.h"
 #include "common/config/run_schema.h"
 #include "common/err/check.h"
 #include "common/io/shell_quote.h"
@@ -89,6 +90,7 @@ static void take_outputs(struct run_config *c, const struct run_config *from)
     c->log.histograms = from->log.histograms;
     c->env.on_failure = from->env.on_failure; /* what was skipped is in the journal */
     cluster_config_take(c, from);
+    evaluation_rules_take(c, from);
 }
 
 /* Advises a fork where one can have the value: it stays exact. */
@@ -96,9 +98,7 @@ static int fail_difference(const struct config_change *c, struct err *err)
 {
     const char *dot = strrchr(c->path, '.'), *key = dot != NULL ? dot + 1 : c->path;
     const int can_fork = c->kind != CHANGE_RESTART && *c->text != '\0';
-    char *was = c->was != NULL && schema_below(c->field, NULL) == NULL
-                    ? schema_text_of(c->field, c->was)
-                    : xstrdup("");
+    char *was = config_change_was(c);
     char *set = xasprintf("%s=%s", c->path, c->text), *word = shell_word(set);
 
     (void)err_set(
@@ -188,19 +188,6 @@ static int find_newest(struct resume_config *ret, const struct resume_from *from
     return is;
 }
 
-/* Makes ret->wanted what is to be expected of config.yaml, where that was edited. */
-static int ignore_edits(struct resume_config *ret, const struct resume_from *from,
-                        struct err *err)
-{
-    run_config_done(&ret->wanted);
-    if (change_plan_fold(&ret->plan, UINT64_MAX, from->saved, &ret->wanted, err) < 0)
-        return ERR_CONFIG;
-    run_length_set(&ret->wanted, run_length_of(from->wanted));
-    take_outputs(&ret->wanted, from->wanted);
-    run_config_apply_diff(&ret->wanted, from->wanted, 1u << CHANGE_RESPAWN);
-    return 0;
-}
-
 static void add_key(struct resume_config *c, const char *key, int64_t was, int64_t is)
 {
     struct schema_place at;
@@ -244,8 +231,16 @@ static int find_plan(struct resume_config *ret, const struct resume_from *from,
         return 0;
     if (find_newest(ret, from, n, rc == 0) || rc == 0)
         return 0;
-    return is_checked || rc != ERR_CONFIG ? err_pass(err, &why)
-                                          : ignore_edits(ret, from, err);
+    if (is_checked || rc != ERR_CONFIG)
+        return err_pass(err, &why);
+    /* where config.yaml was edited, what is to be expected of it is wanted */
+    run_config_done(&ret->wanted);
+    if (change_plan_fold(&ret->plan, UINT64_MAX, from->saved, &ret->wanted, err) < 0)
+        return ERR_CONFIG;
+    run_length_set(&ret->wanted, run_length_of(from->wanted));
+    take_outputs(&ret->wanted, from->wanted);
+    run_config_apply_diff(&ret->wanted, from->wanted, 1u << CHANGE_RESPAWN);
+    return 0;
 }
 
 static int make(struct resume_config *ret, const struct resume_from *from, int is_checked,

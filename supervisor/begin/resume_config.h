@@ -4,7 +4,8 @@
  * Equal    config.yaml must equal the checkpoint's configuration with all later changes of the
  *          journal applied, which then are applied again at their steps. Values that wait for a
  *          respawn may differ, and so may those that have no effect on any round: the length,
- *          experience.keep, evaluation.render and its max_to_keep, cluster and device.
+ *          run.stop_when, checkpoint.keep_best, experience.keep, evaluation.render and its
+ *          max_to_keep, cluster and device.
  * Length   (run_length.h) one that differs from that of the journal, or that the command gives,
  *          is a change at the checkpoint's step; lengths for later steps are then cancelled.
  * Newest   a supervisor that died between writing the journal and config.yaml recorded the

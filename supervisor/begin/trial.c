@@ -7,6 +7,7 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/ask/ask.h"
 #include "supervisor/begin/renders.h"
+#include "supervisor/begin/run_metrics.h"
 #include "supervisor/env/env.h"
 #include "supervisor/proc/binaries.h"
 #include "supervisor/proc/descriptors.h"
@@ -218,14 +219,6 @@ int trial_is_like_last(const struct run_config *c, const struct env_spec *spec, 
            agent_config_is_same(&c->agents[i], &c->agents[i - 1]);
 }
 
-static void note_answer(struct tried *x, const msgpack_object *answer)
-{
-    (void)msg_get_u64(answer, "block_bytes", UINT64_MAX, &x->block_bytes[x->agent], NULL);
-    if (x->variables != NULL)
-        first_variables_take(x->variables, x->agent, x->spec->agents[x->agent].name,
-                             answer);
-}
-
 /* The process is named "trial", because it is none of the run's. Its death or a malformed
  * answer is not the configuration's fault, and the run handles both. A lack of memory is
  * an error, because it would happen again. */
@@ -238,15 +231,20 @@ static int try_one(struct tried *x, int agent_exe_fd, struct err *err)
     struct err why;
     int rc = ask_open(&ask, &args, &why);
 
-    if (rc < 0 && why.from_peer)
+    if (rc < 0 && why.from_peer) {
         rc = refuse(&why, err);
-    else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask)))
+    } else if (rc == ERR_NOMEM || (rc < 0 && !ask_process_failed(ask))) {
         (void)err_pass(err, &why);
-    else if (rc < 0 || description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
-                                         x->spec->agents[x->agent].name, &why) < 0)
+    } else if (rc < 0 || description_parse(&x->descriptions[x->agent], ask_answer(ask, 0),
+                                           x->spec->agents[x->agent].name, &why) < 0) {
         x->is_complete = rc = 0;
-    else
-        note_answer(x, ask_answer(ask, 0));
+    } else {
+        (void)msg_get_u64(ask_answer(ask, 0), "block_bytes", UINT64_MAX,
+                          &x->block_bytes[x->agent], NULL);
+        if (x->variables != NULL)
+            first_variables_take(x->variables, x->agent, x->spec->agents[x->agent].name,
+                                 ask_answer(ask, 0));
+    }
     ask_close(ask);
     return rc;
 }
@@ -318,6 +316,19 @@ static int try_size(const struct tried *x, struct trial *trial, size_t *ret_agen
     return rc;
 }
 
+/* Agents that cannot share are reported later, by sharing_init. */
+static int check_rules(const struct run_config *c, const struct env_spec *spec,
+                       struct err *err)
+{
+    struct metrics *m = NULL;
+    int rc = 0;
+
+    if (run_metrics_new(&m, c, spec, NULL) == 0)
+        rc = run_metrics_check_rules(m, c, 1, err);
+    metrics_free(m);
+    return rc;
+}
+
 int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
                  struct err *err)
 {
@@ -336,6 +347,8 @@ int trial_agents(void *ctx, const struct run_config *c, size_t *ret_agent,
     if (trial->variables != NULL)
         first_variables_begin(trial->variables, c->n_agents);
     rc = renders_check(c, err);
+    if (rc == 0)
+        rc = check_rules(c, x.spec, err);
     if (rc < 0)
         *ret_agent = c->n_agents;
     else

@@ -1,18 +1,14 @@
 #include "supervisor/begin/weights.h"
 
 #include "common/config/team_name.h"
-#include "common/io/beneath.h"
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/save/resume.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* How often the newest checkpoint is chosen again because that one was removed. */
 enum { MAX_TRIES = 20 };
@@ -55,38 +51,23 @@ static void add(struct weights *w, const char *agent, struct checkpoint_values v
     w->values[w->n++] = values;
 }
 
-static int read_agent(struct weights *w, const char *agent, struct err *err)
-{
-    struct checkpoint_values values;
-    const int rc = checkpoint_load(&values, w->dir, w->step, agent, err);
-
-    if (rc < 0)
-        return err_wrap(err, "checkpoint %" PRIu64 ": %s", w->step, agent), rc;
-    add(w, agent, values);
-    return 0;
-}
-
-static int is_folder(int dir, const char *name)
-{
-    struct stat st;
-
-    return *name != '.' && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* A checkpoint has one folder for each agent. */
 static int read_agents(struct weights *w, struct err *err)
 {
     char *path = checkpoint_path(w->dir, "", w->step);
-    DIR *d = opendir(path);
-    int rc = d != NULL ? 0 : err_errno(err, "%s", path);
+    char **agents = NULL;
+    size_t n = 0;
+    int rc = checkpoint_agents(w->dir, w->step, &agents, &n, err);
 
-    for (struct dirent *e; rc == 0 && (e = beneath_readdir(d)) != NULL;)
-        if (is_folder(dirfd(d), e->d_name))
-            rc = read_agent(w, e->d_name, err);
-    if (rc == 0 && errno != 0)
-        rc = err_errno(err, "%s", path);
-    if (d != NULL)
-        (void)closedir(d);
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        struct checkpoint_values values;
+
+        rc = checkpoint_load(&values, w->dir, w->step, agents[i], err);
+        if (rc == 0)
+            add(w, agents[i], values);
+        else
+            (void)err_wrap(err, "checkpoint %" PRIu64 ": %s", w->step, agents[i]);
+    }
+    checkpoint_agents_free(agents, n);
     if (rc == 0 && !tree_exists(path)) /* some folders may have been gone already */
         rc = err_set(err, -ESTALE, "%s was removed meanwhile", path);
     free(path);

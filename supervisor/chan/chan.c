@@ -102,22 +102,6 @@ int chan_open(struct chan *c, uv_loop_t *loop, int fd_in, int fd_out,
     return 0;
 }
 
-/* Reuses the spare write if it is large enough; otherwise allocates with some slack, so
- * that slightly longer messages can reuse the new one. */
-static struct chan_write *take_write(struct chan *c, size_t cap)
-{
-    struct chan_write *w = c->spare;
-
-    c->spare = NULL;
-    if (w == NULL || w->cap < cap) {
-        free(w);
-        cap += cap / 8;
-        w = xmalloc(sizeof(*w) + cap);
-        w->cap = cap;
-    }
-    return w;
-}
-
 static void give_back(struct chan *c, struct chan_write *w)
 {
     free(c->spare);
@@ -140,14 +124,21 @@ static void on_written(uv_write_t *req, int status)
 static int chan_enqueue(struct chan *c, const uint8_t *data, size_t len, size_t frame_len,
                         struct err *err)
 {
-    struct chan_write *w;
+    struct chan_write *w = c->spare;
     uv_buf_t buf;
     int rc;
 
     if (len > CHAN_MAX_QUEUED_BYTES - c->queued_bytes)
         return err_set(err, ERR_LIMIT, "the peer has %zu unread bytes already",
                        c->queued_bytes);
-    w = take_write(c, frame_len);
+    c->spare = NULL;
+    if (w == NULL || w->cap < frame_len) {
+        const size_t cap = frame_len + frame_len / 8; /* room for slightly longer ones */
+
+        free(w);
+        w = xmalloc(sizeof(*w) + cap);
+        w->cap = cap;
+    }
     w->len = len;
     memcpy(w->data, data, len);
     w->req.data = c;
@@ -183,30 +174,20 @@ static int grow_pipe(struct chan *c, size_t len)
     return 1;
 }
 
-/* Returns the number of bytes that the pipe has taken now, perhaps 0. */
-static ssize_t write_now(struct chan *c, const uint8_t *data, size_t len, struct err *err)
-{
-    /* libuv's type is not const, but libuv does not write to the buffer. */
-    uv_buf_t buf = {.base = (char *)(uintptr_t)data, .len = len};
-    const int rc = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
-
-    if (rc < 0 && rc != UV_EAGAIN)
-        return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
-    return rc > 0 ? rc : 0;
-}
-
 int chan_send(struct chan *c, const uint8_t *frame, size_t len, struct err *err)
 {
     size_t done = 0;
-    ssize_t n;
 
     if (c->ended || c->closing)
         return err_set(err, ERR_STATE, "the message pipe is closed");
     do {
-        n = write_now(c, frame + done, len - done, err);
-        if (n < 0)
-            return (int)n;
-        done += (size_t)n;
+        /* libuv's type is not const, but libuv does not write to the buffer. */
+        uv_buf_t buf = {.base = (char *)(uintptr_t)(frame + done), .len = len - done};
+        const int rc = uv_try_write((uv_stream_t *)&c->out, &buf, 1);
+
+        if (rc < 0 && rc != UV_EAGAIN)
+            return err_set(err, rc, "writing a message: %s", uv_strerror(rc));
+        done += rc > 0 ? (size_t)rc : 0;
     } while (done < len && c->queued_bytes == 0 && grow_pipe(c, len));
     return done == len ? 0 : chan_enqueue(c, frame + done, len - done, len, err);
 }

@@ -12,12 +12,11 @@ enum {
     MOST_THREADS = 1024,
 };
 
-/* Whether so many pipes can be had: libuv aborts if its first ones cannot. Returns an errno,
- * negative, or 0. */
-static int try_pipes(void)
+int event_loop_open(uv_loop_t *loop, struct err *err)
 {
     int fd[PIPES][2], n = 0, rc = 0;
 
+    /* libuv aborts if its first pipes cannot be had */
     while (n < PIPES && pipe2(fd[n], O_CLOEXEC) == 0)
         n++;
     if (n < PIPES)
@@ -26,13 +25,6 @@ static int try_pipes(void)
         (void)close(fd[n][0]);
         (void)close(fd[n][1]);
     }
-    return rc;
-}
-
-int event_loop_open(uv_loop_t *loop, struct err *err)
-{
-    int rc = try_pipes();
-
     if (rc == 0)
         rc = uv_loop_init(loop);
     return rc < 0 ? err_set(err, rc, "starting the event loop: %s%s", uv_strerror(rc),

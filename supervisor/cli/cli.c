@@ -1,15 +1,23 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/ckpt/atomic_file.h"
+#include "common/ckpt/ckpt_find.h"
+#include "common/config/schema.h"
 #include "common/config/yaml_tree.h"
 #include "common/err/check.h"
 #include "common/io/patience.h"
 #include "common/log/log.h"
+#include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/plain_output.h"
+#include "supervisor/cli/run_facts.h"
+#include "supervisor/rundir/run_dir.h"
+#include "supervisor/save/checkpoint_read.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +43,7 @@ static const struct command *const commands[] = {
     &cmd_logs,
     &cmd_trace,
     &cmd_replay,
+    &cmd_diff,
     &cmd_status,
     &cmd_web,
     /* steer */
@@ -51,6 +60,7 @@ static const struct command *const commands[] = {
     &cmd_check,
     &cmd_agent_check,
     &cmd_eval,
+    &cmd_serve,
     &cmd_report,
     /* read checkpoints and graphs */
     &cmd_inspect,
@@ -104,7 +114,7 @@ const struct cli_option cli_shared_options[] = {
      .letter = 'q'},
     {"verbose", NULL, "log states, snapshots and replays; -vv: every message",
      CLI_FLAG(struct cli, verbose), .take = take_verbose, .letter = 'v'},
-    {"help", NULL, "print this text", CLI_FLAG(struct cli, help)},
+    {"help", NULL, "print this text", CLI_FLAG(struct cli, help), .letter = 'h'},
     {0}};
 
 enum { N_SHARED = sizeof(cli_shared_options) / sizeof(cli_shared_options[0]) - 1 };
@@ -172,26 +182,22 @@ int cli_code(int exit_code, const struct err *err)
     return exit_code != CLI_DONE && err_is_failure(err->code) ? CLI_FAILED : exit_code;
 }
 
-static int write_device(const char *path, const void *data, size_t len, struct err *err)
-{
-    FILE *f = fopen(path, "we");
-    int failed;
-
-    if (f == NULL)
-        return err_errno(err, "%s", path);
-    failed = fwrite(data, 1, len, f) != len;
-    failed |= fclose(f) != 0;
-    return failed ? err_errno(err, "%s", path) : 0;
-}
-
 int cli_write_file(const char *path, const void *data, size_t len, struct err *err)
 {
     struct stat st;
     char *real;
     int rc;
 
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return write_device(path, data, len, err);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        FILE *f = fopen(path, "we");
+        int failed;
+
+        if (f == NULL)
+            return err_errno(err, "%s", path);
+        failed = fwrite(data, 1, len, f) != len;
+        failed |= fclose(f) != 0;
+        return failed ? err_errno(err, "%s", path) : 0;
+    }
     real = realpath(path, NULL);
     rc = atomic_file_write(real != NULL ? real : path, data, len, 0, err);
     free(real);
@@ -255,15 +261,76 @@ static const char *refused_word(int argc, char **argv, char letter[3])
     return letter;
 }
 
+/* What other tools call commands. Likeness of letters alone would take "show" for "stop". */
+static const char *const usual_names[][2] = {
+    {"show", "status"},     {"info", "status"},   {"ps", "runs"},
+    {"ls", "runs"},         {"list", "runs"},     {"train", "run"},
+    {"start", "run"},       {"launch", "run"},    {"delete", "rm"},
+    {"remove", "rm"},       {"evaluate", "eval"}, {"test", "eval"},
+    {"play", "eval"},       {"enjoy", "eval"},    {"plot", "report"},
+    {"compare", "report"},  {"tune", "sweep"},    {"search", "sweep"},
+    {"restore", "resume"},  {"cat", "inspect"},   {"dump", "export"},
+    {"save", "checkpoint"}, {"init", "new"},      {"validate", "check"},
+    {"ui", "web"},          {"dashboard", "web"}, {"watch", "attach"},
+    {"tail", "logs"},
+};
+#define N_USUAL (sizeof(usual_names) / sizeof(usual_names[0]))
+enum { MAX_BEGINNING = 3, MIN_LIKE = 3, MAX_SHORT = 5 };
+
+/* NULL: it is no such word. */
+static const char *usual_name(const char *word)
+{
+    for (size_t i = 0; i < N_USUAL; i++)
+        if (strcmp(usual_names[i][0], word) == 0)
+            return usual_names[i][1];
+    return NULL;
+}
+
+/* Adds the commands that begin with the word, if they are few. Returns whether there are any. */
+static int add_beginning(struct err *err, const char *word)
+{
+    const char *found[MAX_BEGINNING + 1];
+    char quoted[MAX_BEGINNING + 1][OPTION_BYTES], list[MAX_BEGINNING * OPTION_BYTES];
+    size_t n = 0;
+
+    for (int i = 0; i < N_COMMANDS && n <= MAX_BEGINNING; i++)
+        if (text_after(commands[i]->name, word) != NULL) {
+            (void)snprintf(quoted[n], sizeof(quoted[n]), "'%s'", commands[i]->name);
+            found[n] = quoted[n];
+            n++;
+        }
+    if (n == 0 || n > MAX_BEGINNING)
+        return 0;
+    schema_join_choices(list, sizeof(list), found, n);
+    (void)err_add(err, "did you mean %s?", list);
+    return 1;
+}
+
+/* A short word is like many commands, some of which end or remove something: one edit makes it
+ * another word. */
+static int is_like(const char *word, const char *name)
+{
+    return name != NULL && (strlen(word) > MAX_SHORT ||
+                            (strlen(word) >= MIN_LIKE && yaml_edits(word, name) == 1));
+}
+
 static int fail_command(const struct cli *cli, const char *word)
 {
-    const char *names[N_COMMANDS];
+    const char *names[N_USUAL + N_COMMANDS], *name;
     struct err err = {0};
 
     (void)err_set(&err, ERR_ARG, "there is no command '%.100s'", word);
+    for (size_t i = 0; i < N_USUAL; i++)
+        names[i] = usual_names[i][0];
     for (int i = 0; i < N_COMMANDS; i++)
-        names[i] = commands[i]->name;
-    (void)yaml_add_nearest(&err, word, names, N_COMMANDS);
+        names[N_USUAL + i] = commands[i]->name;
+    name = usual_name(word);
+    if (name != NULL)
+        (void)err_add(&err, "did you mean '%s'?", name);
+    else if (!add_beginning(&err, word) &&
+             is_like(word, name = yaml_nearest(word, names, N_USUAL + N_COMMANDS)))
+        (void)err_add(&err, "did you mean '%s'?",
+                      usual_name(name) != NULL ? usual_name(name) : name);
     return cli_usage(cli, "%s", err.msg);
 }
 
@@ -271,6 +338,48 @@ void cli_skipped(void *ctx, const char *line)
 {
     put_name(ctx);
     (void)fprintf(stderr, "%s; trying the next older one\n", line);
+}
+
+int cli_checkpoint(const struct cli *cli, int argc, char **argv, char **ret)
+{
+    char *dir = NULL, **names = NULL;
+    struct err err = {0};
+    uint64_t step;
+    size_t n = 0;
+    int rc;
+
+    if (argc == 0 || argc > 2)
+        return cli_usage(cli, "expected a checkpoint, or a run and its agent");
+    rc = run_dir_find_checkpoint(cli->runs_dir, argv[0], &dir, &step, cli_skipped,
+                                 (void *)(uintptr_t)cli, &err);
+    if (argc == 2 && rc < 0)
+        return cli_fail(cli, CLI_FAILED, &err);
+    if (rc < 0 || (argc == 1 && ckpt_is_there(argv[0], NULL) != 0)) {
+        free(dir);
+        *ret = xstrdup(argv[0]);
+        return 0;
+    }
+    *ret = NULL;
+    rc = checkpoint_agents(dir, step, &names, &n, &err);
+    for (size_t i = 0; argc == 2 && i < n; i++)
+        if (strcmp(names[i], argv[1]) == 0)
+            *ret = xasprintf("%s/%" PRIu64 "/%s", dir, step, names[i]);
+    if (rc == 0 && *ret == NULL && argc == 2) {
+        (void)err_set(&err, ERR_NOT_FOUND, "%s has no agent '%s' at step %" PRIu64,
+                      argv[0], argv[1], step);
+        (void)yaml_add_nearest(&err, argv[1], (const char *const *)names, n);
+    } else if (rc == 0 && *ret == NULL) {
+        char list[ERR_MSG_BYTES];
+
+        *strrchr(dir, '/') = '\0'; /* of the run */
+        (void)err_set(&err, ERR_ARG, "%s is a run: give one of its agents, too (%s)",
+                      argv[0], run_agent_names(dir, list, sizeof(list)));
+    }
+    checkpoint_agents_free(names, n);
+    free(dir);
+    return *ret != NULL
+               ? 0
+               : cli_fail(cli, rc == 0 && argc == 1 ? CLI_USAGE : CLI_FAILED, &err);
 }
 
 struct policy_search cli_policy_search(const struct cli *cli)
@@ -334,10 +443,11 @@ static int store(const struct cli *cli, const struct cli_option *o, void *values
     return code;
 }
 
-/* Makes getopt's tables. Returns the number of options. */
+/* Makes getopt's tables; letters: with room for two characters of each option. Returns the number
+ * of options. */
 static size_t list_options(const struct command *c,
                            const struct cli_option *all[MAX_OPTIONS],
-                           struct option ret[MAX_OPTIONS], char letters[MAX_OPTIONS])
+                           struct option ret[MAX_OPTIONS], char *letters)
 {
     size_t n = 0;
 
@@ -351,6 +461,8 @@ static size_t list_options(const struct command *c,
             all[i]->name, all[i]->kind == CLI_IS_FLAG ? no_argument : required_argument,
             NULL, OPTIONS + (int)i};
         strncat(letters, &all[i]->letter, 1);
+        if (all[i]->letter != 0 && all[i]->kind != CLI_IS_FLAG)
+            strcat(letters, ":");
     }
     ret[n] = (struct option){0};
     return n;
@@ -362,7 +474,7 @@ static int parse(struct cli *cli, int argc, char **argv, void *values, int *ret_
 {
     const struct cli_option *own[MAX_OPTIONS];
     struct option all[MAX_OPTIONS];
-    char letters[MAX_OPTIONS] = ":", letter[3];
+    char letters[1 + 2 * MAX_OPTIONS + 1] = ":", letter[3];
     const size_t n = list_options(cli->command, own, all, letters);
     int c;
 
@@ -462,16 +574,6 @@ static int end_results(const struct cli *cli, int code)
     return cli_fail(cli, CLI_FAILED, &err);
 }
 
-/* Opens /dev/null for what the caller has closed of stdin, stdout and stderr: else the files
- * and pipes of this process would get these numbers. Writes to that stdout fail, as to a
- * closed one: results that nobody can read are an error. */
-static void open_missing_streams(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0) /* open returns the lowest free number, which is fd */
-            (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-}
-
 int cli_main(int argc, char **argv)
 {
     const char *dir = getenv("BROOD_RUNS_DIR");
@@ -480,7 +582,12 @@ int cli_main(int argc, char **argv)
                       .keeper = KEEPER_LINK_NONE,
                       .runs_dir = dir != NULL && *dir != '\0' ? dir : "runs"};
 
-    open_missing_streams();
+    /* Open /dev/null for what the caller has closed of stdin, stdout and stderr: else the
+     * files and pipes of this process would get these numbers. Writes to that stdout fail, as
+     * to a closed one: results that nobody can read are an error. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0) /* open returns the lowest free number, which is fd */
+            (void)open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
     /* With SIGXFSZ ignored, a write past the file size limit fails with EFBIG, which is
      * handled like a full disk. libuv and the launcher restore the default in children. */
     (void)signal(SIGXFSZ, SIG_IGN);
@@ -494,7 +601,8 @@ int cli_main(int argc, char **argv)
         print_commands(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
         return end_results(&cli, help(&cli, argc > 2 ? argv[2] : NULL));
     cli.command = cli_command_find(argv[1]);
     if (cli.command == NULL)

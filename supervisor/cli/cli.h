@@ -34,7 +34,7 @@ struct cli {
     int help;
     int argc; /* the whole command line, for provenance */
     char **argv;
-    struct keeper_link keeper; /* set if the command runs below a keeper (keep.h) */
+    struct keeper_link keeper; /* set if the command runs below a keeper (cli_keep) */
     int is_detached;           /* the terminal is released after the first round */
     unsigned place;            /* index of the current run among those of `--seeds` */
     struct arena arena;        /* of the values; freed when the command is over */
@@ -103,6 +103,7 @@ extern const struct command cmd_check;
 extern const struct command cmd_checkpoint;
 extern const struct command cmd_complete;
 extern const struct command cmd_continue;
+extern const struct command cmd_diff;
 extern const struct command cmd_doctor;
 extern const struct command cmd_edit;
 extern const struct command cmd_envs;
@@ -124,6 +125,7 @@ extern const struct command cmd_resume;
 extern const struct command cmd_rm;
 extern const struct command cmd_run;
 extern const struct command cmd_runs;
+extern const struct command cmd_serve;
 extern const struct command cmd_set;
 extern const struct command cmd_status;
 extern const struct command cmd_stop;
@@ -153,6 +155,9 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Reports on stderr that a damaged checkpoint was skipped; ctx: the command's struct cli. */
 void cli_skipped(void *ctx, const char *line);
+/* The checkpoint that the arguments name: the path `PREFIX` as it is, or the agent's folder of
+ * `RUN[@STEP] AGENT`; free(). Returns 0, or an exit code after reporting the error. */
+int cli_checkpoint(const struct cli *cli, int argc, char **argv, char **ret);
 /* Where the command looks for the checkpoints that agents name. */
 struct policy_search cli_policy_search(const struct cli *cli);
 
@@ -168,6 +173,13 @@ void cli_warn(const struct cli *cli, const char *config, const char *text);
  * reporting the error. */
 int cli_integer(const struct cli *cli, const char *option, const char *text,
                 long long min, long long max, long long *ret);
+
+/* Makes the command a supervisor below a keeper (supervisor/proc/keeper.h): forks both. Returns 1
+ * in the supervisor, with cli->keeper set: the command continues there. Returns 0 with the exit
+ * code in *ret_code in the keeper, after the supervisor has ended, and, with `detach`, in the
+ * launcher, as soon as the run's first round is done or the run has ended. Call it before the
+ * command opens anything. */
+int cli_keep(struct cli *cli, int detach, int *ret_code);
 
 int cli_main(int argc, char **argv);
 

@@ -59,9 +59,7 @@ static int make_config(const struct request *r, const char *path,
 
 static int is_python(const char *word)
 {
-    const char *slash = strrchr(word, '/');
-
-    return strncmp(slash != NULL ? slash + 1 : word, "python", 6) == 0;
+    return text_after(text_base_name(word), "python") != NULL;
 }
 
 /* Whether a program is started, configured and asked as an agent before it is. */

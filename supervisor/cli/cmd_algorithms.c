@@ -87,28 +87,6 @@ static void print_text(const struct algorithm_info *a, int is_whole)
     (void)printf("  use      %s\n  source   %s\n", a->use, a->source);
 }
 
-static void print_method(const struct algorithm_info *a)
-{
-    if (a->method != NULL)
-        (void)puts("  method");
-    for (size_t i = 0; a->method != NULL && a->method[i] != NULL; i++)
-        (void)printf("    %s\n", a->method[i]);
-}
-
-/* The default of a key in a section of the algorithm; NULL: it has none of its own. */
-static const char *own_default(const struct algorithm_info *a, const char *section,
-                               const char *key)
-{
-    for (const struct algorithm_default *d = a->defaults; d != NULL && d->path != NULL;
-         d++) {
-        const char *rest = text_after(d->path, section);
-
-        if (rest != NULL && strcmp(rest, key) == 0)
-            return d->text;
-    }
-    return NULL;
-}
-
 /* Prints each setting with its default and its meaning, and the other keys for which the
  * algorithm has a default of its own. */
 static void print_settings(const struct algorithm_info *a)
@@ -117,10 +95,15 @@ static void print_settings(const struct algorithm_info *a)
         (void)puts("  settings");
     for (size_t i = 0; i < a->settings.n; i++) {
         const struct field *f = &a->settings.fields[i];
-        const char *text = own_default(a, "settings.", f->key);
+        const char *text = f->default_text != NULL ? f->default_text : "";
 
-        if (text == NULL)
-            text = f->default_text != NULL ? f->default_text : "";
+        for (const struct algorithm_default *d = a->defaults;
+             d != NULL && d->path != NULL; d++) {
+            const char *key = text_after(d->path, "settings.");
+
+            if (key != NULL && strcmp(key, f->key) == 0)
+                text = d->text;
+        }
         (void)printf("    %-20s %-10s ", f->key, text);
         schema_print_doc(f, stdout);
         (void)putchar('\n');
@@ -129,16 +112,6 @@ static void print_settings(const struct algorithm_info *a)
          d++)
         if (text_after(d->path, "settings.") == NULL)
             (void)printf("  %s: %s unless given\n", d->path, d->text);
-}
-
-/* Prints what its updates report, with units. */
-static void print_scalars(const struct algorithm_info *a)
-{
-    if (a->scalars != NULL)
-        (void)puts("  reports");
-    for (const struct algorithm_scalar *s = a->scalars; s != NULL && s->name != NULL; s++)
-        (void)printf("    %-20s %s%s%s\n", s->name, s->meaning,
-                     *s->unit != '\0' ? ", in " : "", s->unit);
 }
 
 static int print_named(const struct cli *cli, const char *name)
@@ -159,12 +132,19 @@ static int print_named(const struct cli *cli, const char *name)
     }
     if (cli->json) {
         print_json(a);
-    } else {
-        print_text(a, 1);
-        print_method(a);
-        print_settings(a);
-        print_scalars(a);
+        return CLI_DONE;
     }
+    print_text(a, 1);
+    if (a->method != NULL)
+        (void)puts("  method");
+    for (size_t i = 0; a->method != NULL && a->method[i] != NULL; i++)
+        (void)printf("    %s\n", a->method[i]);
+    print_settings(a);
+    if (a->scalars != NULL)
+        (void)puts("  reports");
+    for (const struct algorithm_scalar *s = a->scalars; s != NULL && s->name != NULL; s++)
+        (void)printf("    %-20s %s%s%s\n", s->name, s->meaning,
+                     *s->unit != '\0' ? ", in " : "", s->unit);
     return CLI_DONE;
 }
 

@@ -122,17 +122,6 @@ static int take_messages(struct attach *t, struct err *err)
     return 1;
 }
 
-static void take_keys(struct attach *t)
-{
-    char typed[256];
-    size_t n;
-
-    if (live_view_hides(t->view))
-        terminal_keys_begin(&t->keys);
-    n = terminal_keys_read(&t->keys, typed, sizeof(typed));
-    live_view_keys(t->view, typed, n);
-}
-
 /* Requests the status, unless an earlier request has not been answered yet. */
 static int ask(struct attach *t, struct err *err)
 {
@@ -158,13 +147,18 @@ static enum outcome watch(struct attach *t, int signals)
     struct pollfd fds[] = {{.fd = control_client_fd(t->client), .events = POLLIN},
                            {.fd = signals, .events = POLLIN}};
     struct err err = {0};
+    char typed[256];
+    size_t n;
     int rc = 0;
 
     t->asked_ms = 0;
     while (rc >= 0 && ask(t, &err) >= 0) {
         if (poll(fds, 2, rc > 0 ? 0 : ASK_EVERY_MS) > 0 && fds[1].revents != 0)
             return LEFT;
-        take_keys(t);
+        if (live_view_hides(t->view))
+            terminal_keys_begin(&t->keys);
+        n = terminal_keys_read(&t->keys, typed, sizeof(typed));
+        live_view_keys(t->view, typed, n);
         rc = take_messages(t, &err);
     }
     return ENDED;
@@ -270,17 +264,16 @@ static void show_end(struct attach *t)
 {
     struct run_facts f;
     const struct run_status *s = &f.status;
-    char steps[32], seconds[32], team[48] = "";
+    char steps[32], seconds[32], returns[RUN_RETURN_TEXT_BYTES];
 
     run_facts_get(&f, t->path, 0);
     live_view_show_end(t->view, s->env_steps, s->episodes);
-    if (!isnan(s->team_return_mean))
-        (void)snprintf(team, sizeof(team), ", return %.2f", s->team_return_mean);
+    (void)run_status_returns(s, returns);
     if (!t->cli->quiet)
-        live_view_message(t->view, "%s: %s after %s steps in %s%s; %s", t->run, s->state,
-                          format_count(s->env_steps, steps, sizeof(steps)),
+        live_view_message(t->view, "%s: %s after %s steps in %s%s%s; %s", t->run,
+                          s->state, format_count(s->env_steps, steps, sizeof(steps)),
                           format_duration(fmax(0, s->total_s), seconds, sizeof(seconds)),
-                          team, t->path);
+                          *returns != '\0' ? ", return " : "", returns, t->path);
     if (s->failure != NULL)
         live_view_message(t->view, "%s: %s", t->run, s->failure);
     print_status(t, "over", s);

@@ -99,7 +99,7 @@ static void report_good(const struct cli *cli, const char *path,
                      ? xasprintf("%s; %s", warning, shortage)
                      : NULL;
     struct arena arena = ARENA_ZERO;
-    const char *algorithms = run_algorithm_names(c, &arena);
+    const char *algorithms = run_algorithm_names(c, ", ", &arena);
     const char *left_out = trial->no_start ? not_started(c, &arena) : "";
     char ends[64] = "until it is stopped";
 

@@ -8,14 +8,15 @@
 #include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/run_facts.h"
 #include "supervisor/env/env.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/rundir/run_record.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/study/study_dir.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,9 @@ enum kind {
     ENVIRONMENTS = 16,
     ALGORITHMS = 32,
     STEPS = 64,
+    METRICS = 128,
+    TAGS = 256,
+    CONDITIONS = 512,
 };
 
 struct completion {
@@ -85,28 +89,25 @@ static void offer_runs(const struct completion *c)
 
 static void offer_studies(const struct completion *c)
 {
-    DIR *d = opendir(c->runs_dir);
-    const struct dirent *e;
+    const enum cli_runs takes = c->command->takes;
+    char **paths;
+    size_t n;
 
-    while (d != NULL && (e = readdir(d)) != NULL) {
-        char path[PATH_BYTES];
-
-        (void)snprintf(path, sizeof(path), "%s/%s", c->runs_dir, e->d_name);
-        if (e->d_name[0] != '.' && study_dir_is_one(path) &&
-            (c->command->takes != CLI_LIVE || study_dir_is_locked(path)))
-            offer(c, e->d_name, "");
-    }
-    if (d != NULL)
-        (void)closedir(d);
+    study_dir_list(c->runs_dir, &paths, &n);
+    for (size_t i = 0; i < n; i++)
+        if (takes == CLI_ANY || (takes == CLI_LIVE) == study_dir_is_locked(paths[i]))
+            offer(c, text_base_name(paths[i]), "");
+    run_dir_list_free(paths, n);
 }
 
-/* Offers the steps of a run's checkpoints, each after `head`. run NULL: the newest
+/* Offers the steps of a run's checkpoints and `best`, each after `head`. run NULL: the newest
  * run. */
 static void offer_steps(const struct completion *c, const char *run, const char *head)
 {
     struct err err = {0};
     char *path, dir[PATH_BYTES], step[32];
     uint64_t *steps = NULL;
+    struct best_value best;
     size_t n = 0;
 
     if (run_dir_find(c->runs_dir, run, &path, &err) < 0)
@@ -117,6 +118,8 @@ static void offer_steps(const struct completion *c, const char *run, const char 
             (void)snprintf(step, sizeof(step), "%llu", (unsigned long long)steps[i]);
             offer(c, head, step);
         }
+    if (checkpoint_find_best(dir, &best, &err) == 0)
+        offer(c, head, CHECKPOINT_BEST);
     free(steps);
     free(path);
 }
@@ -136,13 +139,23 @@ static void offer_points(const struct completion *c)
     offer_steps(c, run, head);
 }
 
+/* The path of the line's run, RUN or RUN@STEP, or of the newest one; free(). NULL: there is none. */
+static char *path_of_run(const struct completion *c)
+{
+    const char *step;
+    char *run = c->run != NULL ? run_dir_split(c->run, &step) : NULL, *path = NULL;
+
+    (void)run_dir_find(c->runs_dir, run, &path, NULL);
+    free(run);
+    return path;
+}
+
 static void offer_agents(const struct completion *c)
 {
+    char *path = path_of_run(c);
     struct run_record record;
-    struct err err = {0};
-    char *path;
 
-    if (run_dir_find(c->runs_dir, c->run, &path, &err) < 0)
+    if (path == NULL)
         return;
     patience_enter(path);
     run_record_read(&record, path);
@@ -151,6 +164,56 @@ static void offer_agents(const struct completion *c)
         offer(c, record.status.agents[i].name, "");
     run_record_done(&record);
     free(path);
+}
+
+/* ---- what its metrics and tags are called ---- */
+
+static void offer_metrics(const struct completion *c)
+{
+    char *path = path_of_run(c);
+    struct progress *p = path != NULL ? run_facts_progress(path) : NULL;
+
+    for (size_t i = 0; p != NULL && i < progress_n_columns(p); i++)
+        offer(c, progress_name(p, i), "");
+    progress_free(p);
+    free(path);
+}
+
+/* Offers the tags of the run or, with all, of every run, each once after `head`. */
+static void offer_tags(const struct completion *c, const char *head, int all)
+{
+    char **paths = NULL, **seen = NULL;
+    size_t n = 0, n_seen = 0;
+
+    if (all) {
+        (void)run_dir_list(c->runs_dir, &paths, &n, NULL);
+    } else {
+        paths = xcalloc(1, sizeof(*paths));
+        paths[0] = path_of_run(c);
+        n = paths[0] != NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct run_tags tags;
+
+        patience_enter(paths[i]);
+        if (run_tags_read(&tags, paths[i], NULL) < 0)
+            tags = (struct run_tags){0};
+        patience_leave();
+        for (size_t k = 0; k < tags.n; k++) {
+            size_t at = 0;
+
+            while (at < n_seen && strcmp(seen[at], tags.tag[k]) != 0)
+                at++;
+            if (at < n_seen)
+                continue;
+            offer(c, head, tags.tag[k]);
+            seen = xreallocarray(seen, n_seen + 1, sizeof(*seen));
+            seen[n_seen++] = xstrdup(tags.tag[k]);
+        }
+        run_tags_done(&tags);
+    }
+    run_dir_list_free(seen, n_seen);
+    run_dir_list_free(paths, n);
 }
 
 /* ---- keys of the configuration, and their values ---- */
@@ -204,7 +267,9 @@ static void offer_keys(const struct completion *c, const struct schema *s,
         if (below != NULL) {
             (void)snprintf(child, sizeof(child), "%s.", key);
             offer_keys(c, below, child, agent);
-        } else if (c->word[typed] == '\0')
+        } else if (c->command->takes == CLI_LIVE && f->change == CHANGE_RESTART)
+            continue; /* a live run keeps it */
+        else if (c->word[typed] == '\0')
             offer(c, key, c->only_keys ? "" : "=");
         else if (text_is_word(c->word, typed, key)) {
             (void)snprintf(child, sizeof(child), "%s=", key);
@@ -216,26 +281,16 @@ static void offer_keys(const struct completion *c, const struct schema *s,
 /* Reads the configuration of the line's run, as far as it can be read. */
 static int read_config(const struct completion *c, struct run_config *ret)
 {
-    char *path;
-    int rc = c->run != NULL ? run_dir_find(c->runs_dir, c->run, &path, NULL) : -1;
+    char *path = c->run != NULL ? path_of_run(c) : NULL;
+    int rc;
 
-    if (rc < 0)
-        return rc;
+    if (path == NULL)
+        return -1;
     patience_enter(path);
     rc = files_read_config(ret, path, NULL);
     patience_leave();
     free(path);
     return rc;
-}
-
-/* The agent of that name, of the configuration of a run; a team and others: `defaults`. */
-static const struct agent_config *find_agent(const struct run_config *c, const char *name,
-                                             size_t len)
-{
-    for (size_t i = 0; i < c->n_agents; i++)
-        if (text_is_word(name, len, c->agents[i].name))
-            return &c->agents[i];
-    return &c->defaults;
 }
 
 /* Offers the keys of the run, and those of the agent or team that the word names:
@@ -248,12 +303,50 @@ static void offer_all_keys(const struct completion *c)
     char path[PATH_BYTES];
 
     offer_keys(c, &run_schema, "", has_config ? &config.defaults : NULL);
+    for (size_t i = 0; i < config.n_agents; i++) {
+        (void)snprintf(path, sizeof(path), "agents.%s.", config.agents[i].name);
+        offer(c, path, "");
+    }
     if (agent != NULL && (dot = strchr(agent, '.')) != NULL) {
+        /* a team and others have the settings of `defaults` */
+        const struct agent_config *own = has_config ? &config.defaults : NULL;
+
+        for (size_t i = 0; has_config && i < config.n_agents; i++)
+            if (text_is_word(agent, (size_t)(dot - agent), config.agents[i].name))
+                own = &config.agents[i];
         (void)snprintf(path, sizeof(path), "%.*s", (int)(dot + 1 - c->word), c->word);
-        offer_keys(c, &agent_schema, path,
-                   has_config ? find_agent(&config, agent, (size_t)(dot - agent)) : NULL);
+        offer_keys(c, &agent_schema, path, own);
     }
     run_config_done(&config);
+}
+
+/* ---- conditions of `runs --where` ---- */
+
+/* The word may have several, with spaces between: offers how the last one may go on. */
+static void offer_conditions(const struct completion *c)
+{
+    static const char *const fields[] = {"state=", "tag=", "name=", "env=", "algorithm="};
+    const char *space = strrchr(c->word, ' ');
+    const size_t before = space != NULL ? (size_t)(space + 1 - c->word) : 0;
+    const char *last = c->word + before;
+    char head[PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        (void)snprintf(head, sizeof(head), "%.*s%s", (int)before, c->word, fields[i]);
+        if (strchr(last, '=') == NULL)
+            offer(c, head, "");
+    }
+    (void)snprintf(head, sizeof(head), "%.*s", (int)(before + strcspn(last, "=") + 1),
+                   c->word);
+    for (size_t i = 0; text_after(last, "state=") != NULL && run_states[i] != NULL; i++)
+        if (strchr(run_states[i], ' ') == NULL)
+            offer(c, head, run_states[i]);
+    if (text_after(last, "tag=") != NULL)
+        offer_tags(c, head, 1);
+    if (text_after(last, "env=") != NULL)
+        offer_environments(c, head);
+    if (text_after(last, "algorithm=") != NULL)
+        offer_algorithms(c, head);
 }
 
 /* ---- the kinds at each place of a command line ---- */
@@ -274,6 +367,12 @@ static void offer_kinds(const struct completion *c, unsigned kinds)
         offer_algorithms(c, "");
     if (kinds & STEPS)
         offer_steps(c, c->run, "");
+    if (kinds & METRICS)
+        offer_metrics(c);
+    if (kinds & TAGS) /* as an argument: of all runs; of --remove: the run's */
+        offer_tags(c, "", c->taken == NULL);
+    if (kinds & CONDITIONS)
+        offer_conditions(c);
 }
 
 /* The kind that a word of `arguments` names: "[RUN]", "AGENT", "KEY=VALUE...". */
@@ -282,9 +381,10 @@ static unsigned kind_of(const char *text, size_t len)
     static const struct {
         const char *name;
         unsigned kind;
-    } names[] = {{"RUN", RUNS},   {"STUDY", STUDIES},        {"AGENT", AGENTS},
-                 {"KEY", KEYS},   {"ID", ENVIRONMENTS},      {"ENV", ENVIRONMENTS},
-                 {"STEP", STEPS}, {"ALGORITHM", ALGORITHMS}, {"A", ALGORITHMS}};
+    } names[] = {{"RUN", RUNS},       {"STUDY", STUDIES},         {"AGENT", AGENTS},
+                 {"KEY", KEYS},       {"ID", ENVIRONMENTS},       {"ENV", ENVIRONMENTS},
+                 {"STEP", STEPS},     {"ALGORITHM", ALGORITHMS},  {"A", ALGORITHMS},
+                 {"METRIC", METRICS}, {"CONDITIONS", CONDITIONS}, {"TAG", TAGS}};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (text_is_word(text, len, names[i].name))
@@ -335,20 +435,27 @@ static unsigned kinds_at(const char *arguments, size_t place)
     return place < n ? kinds[place] : FILES;
 }
 
-/* word: "--option", or "--option=VALUE". */
+/* word: "--option", "--option=VALUE" or "-o". */
 static const struct cli_option *find_option(const struct cli_option *all,
                                             const char *word)
 {
-    const size_t len = strcspn(word + 2, "=");
+    const size_t len = strcspn(word + 1 + (word[1] == '-'), "=");
 
     for (; all != NULL && all->name != NULL; all++)
-        if (text_is_word(word + 2, len, all->name))
+        if (word[1] == '-' ? text_is_word(word + 2, len, all->name)
+                           : len == 1 && word[1] == all->letter)
             return all;
     return NULL;
 }
 
-/* Reads the words between the command and the one that is being typed. */
-static void read_line(struct completion *c, char **words, int n)
+static void offer_options(const struct completion *c, const struct cli_option *o)
+{
+    for (; o != NULL && o->name != NULL; o++)
+        offer(c, "--", o->name);
+}
+
+/* words: those between the command and the one that is being typed. */
+static void complete(struct completion *c, char **words, int n)
 {
     for (int i = 0; i < n; i++) {
         c->taken = NULL;
@@ -357,7 +464,7 @@ static void read_line(struct completion *c, char **words, int n)
                 c->run = words[i];
         } else if (strcmp(words[i], "--") == 0)
             c->only_arguments = 1;
-        else if (strncmp(words[i], "--", 2) == 0 &&
+        else if (words[i][1] != '\0' &&
                  ((c->taken = find_option(c->command->options, words[i])) != NULL ||
                   (c->taken = find_option(cli_shared_options, words[i])) != NULL)) {
             const char *value = strchr(words[i], '=');
@@ -373,17 +480,6 @@ static void read_line(struct completion *c, char **words, int n)
             }
         }
     }
-}
-
-static void offer_options(const struct completion *c, const struct cli_option *o)
-{
-    for (; o != NULL && o->name != NULL; o++)
-        offer(c, "--", o->name);
-}
-
-static void complete(struct completion *c, char **words, int n)
-{
-    read_line(c, words, n);
     if (c->taken == NULL && c->word[0] == '-' && !c->only_arguments) {
         offer_options(c, c->command->options);
         offer_options(c, cli_shared_options);

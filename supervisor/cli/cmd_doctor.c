@@ -168,19 +168,6 @@ static void read_old_groups(struct doctor_readings *r)
 
 /* ---- CPU and kernel ---- */
 
-static void read_cpu(struct doctor_readings *r)
-{
-    cpu_set_t mine;
-
-    r->cores = sched_getaffinity(0, sizeof(mine), &mine) == 0
-                   ? CPU_COUNT(&mine)
-                   : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    r->kernels = cpu_kernels();
-    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
-        if (cpu_kernels_are_here((enum cpu_kernels)k))
-            r->best_kernels = (enum cpu_kernels)k;
-}
-
 static void read_kernel(struct doctor_readings *r)
 {
     char line[LINE_BYTES];
@@ -280,6 +267,8 @@ static void read_python(struct doctor_readings *r)
 /* Reads all but `agent`, which is "". */
 static void doctor_read(struct doctor_readings *ret, const char *runs_dir)
 {
+    cpu_set_t mine;
+
     *ret = (struct doctor_readings){0};
     ret->files = limit_of(RLIMIT_NOFILE, 1);
     ret->processes = geteuid() == 0 ? DOCTOR_NO_LIMIT : limit_of(RLIMIT_NPROC, 0);
@@ -288,7 +277,13 @@ static void doctor_read(struct doctor_readings *ret, const char *runs_dir)
     read_memory(ret);
     read_groups(ret);
     read_old_groups(ret);
-    read_cpu(ret);
+    ret->cores = sched_getaffinity(0, sizeof(mine), &mine) == 0
+                     ? CPU_COUNT(&mine)
+                     : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    ret->kernels = cpu_kernels();
+    for (int k = 0; k < CPU_KERNELS_COUNT; k++)
+        if (cpu_kernels_are_here((enum cpu_kernels)k))
+            ret->best_kernels = (enum cpu_kernels)k;
     read_kernel(ret);
     read_runs(ret, runs_dir);
     read_python(ret);

@@ -35,23 +35,11 @@ struct edit {
 
 /* ---- the text ---- */
 
-static int write_text(const struct edit *e, struct err *err)
-{
-    const int fd = beneath_open(e->file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int rc = fd < 0 || write(fd, e->given.data, e->given.len) != (ssize_t)e->given.len
-                 ? err_errno(err, "%s", e->file)
-                 : 0;
-
-    if (fd >= 0)
-        (void)close(fd);
-    return rc;
-}
-
 static int begin(struct edit *e, struct err *err)
 {
     const struct config_options options = {.env_names = env_agent_names};
     char *config = xasprintf("%s/config.yaml", e->run);
-    int rc = run_config_read(&e->was, config, &options, err);
+    int fd, rc = run_config_read(&e->was, config, &options, err);
 
     free(config);
     if (rc == 0 && e->from != NULL) {
@@ -62,7 +50,14 @@ static int begin(struct edit *e, struct err *err)
         wbuf_bytes(&e->given, yaml, strlen(yaml));
         free(yaml);
     }
-    return rc < 0 ? rc : write_text(e, err);
+    if (rc < 0)
+        return rc;
+    fd = beneath_open(e->file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || write(fd, e->given.data, e->given.len) != (ssize_t)e->given.len)
+        rc = err_errno(err, "%s", e->file);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc;
 }
 
 /* 0 also if the editor has removed the file. */
@@ -170,33 +165,9 @@ static int wants_again(const struct edit *e, const struct err *err)
     return strchr("yY\n", *answer) != NULL;
 }
 
-/* Reports the error and keeps the refused text in its file. */
-static int give_up(const struct edit *e, const struct err *err)
-{
-    const int code = cli_fail_run(e->cli, err);
-
-    if (is_edited(e) && err->code == ERR_NOT_FOUND && !err->from_peer)
-        (void)fprintf(stderr, "the text is kept in %s\n", e->file);
-    else if (is_edited(e))
-        (void)fprintf(stderr,
-                      "the text is kept: `brood edit %s --from %s` continues with it\n",
-                      e->run, e->file);
-    else
-        (void)beneath_unlink(e->file);
-    return code;
-}
-
-/* Removes the text that an earlier edit has kept and this one has applied. */
-static void remove_kept(const struct edit *e)
-{
-    const char *file = e->from != NULL ? text_after(e->from, e->run) : NULL;
-
-    if (file != NULL && text_after(file, "/edit-") != NULL)
-        (void)beneath_unlink(e->from);
-}
-
 static int edit(struct edit *e)
 {
+    const char *given = e->from != NULL ? text_after(e->from, e->run) : NULL;
     struct err err = {0};
     int rc = begin(e, &err);
 
@@ -207,10 +178,22 @@ static int edit(struct edit *e)
         if (rc == 0)
             rc = apply(e, &err);
     } while (rc < 0 && wants_again(e, &err));
-    if (rc < 0)
-        return give_up(e, &err);
+    if (rc < 0) {
+        const int code = cli_fail_run(e->cli, &err);
+
+        if (is_edited(e) && err.code == ERR_NOT_FOUND && !err.from_peer)
+            (void)fprintf(stderr, "the text is kept in %s\n", e->file);
+        else if (is_edited(e))
+            (void)fprintf(
+                stderr, "the text is kept: `brood edit %s --from %s` continues with it\n",
+                e->run, e->file);
+        else
+            (void)beneath_unlink(e->file);
+        return code;
+    }
     (void)beneath_unlink(e->file);
-    remove_kept(e);
+    if (given != NULL && text_after(given, "/edit-") != NULL)
+        (void)beneath_unlink(e->from); /* an earlier edit has kept it */
     return CLI_DONE;
 }
 

@@ -148,22 +148,6 @@ static void print_text(const struct description *d, int is_whole)
 
 /* ---- for programs ---- */
 
-static void put_agent(struct json *j, const struct env_agent *agent)
-{
-    const struct action_space *s = &agent->space;
-
-    json_object(j);
-    json_put_str(j, "name", agent->name);
-    json_put_i64(j, "observation", agent->obs_width);
-    json_put_i64(j, "action", s->width);
-    json_put_str(j, "kind", kind_names[s->kind]);
-    json_put_array(j, "heads");
-    for (int h = 0; h < s->n_heads && s->kind != SPACE_BOX; h++)
-        json_i64(j, s->heads[h]);
-    json_close(j);
-    json_close(j);
-}
-
 static void put_text(struct json *j, const struct field *f, const char *text)
 {
     if (f->type == FIELD_I64 || f->type == FIELD_F64)
@@ -204,23 +188,9 @@ static void put_parameter(void *ctx, const struct parameter *p)
     free(key);
 }
 
-static void put_metrics(struct json *j, const struct description *d)
-{
-    const struct env_metric *m = d->table != NULL ? env_metrics(d->id) : NULL;
-
-    json_put_array(j, "metrics");
-    for (; m != NULL && m->name != NULL; m++) {
-        json_object(j);
-        json_put_str(j, "name", m->name);
-        json_put_str(j, "doc", m->doc);
-        json_put_bool(j, "at_end", m->at_end);
-        json_close(j);
-    }
-    json_close(j);
-}
-
 static void print_json(const struct description *d)
 {
+    const struct env_metric *m = d->table != NULL ? env_metrics(d->id) : NULL;
     struct json j = {0};
 
     json_object(&j);
@@ -233,10 +203,31 @@ static void print_json(const struct description *d)
     each_parameter(d, put_parameter, &j);
     json_close(&j);
     json_put_array(&j, "agents");
-    for (size_t a = 0; a < d->spec->n_agents; a++)
-        put_agent(&j, &d->spec->agents[a]);
+    for (size_t a = 0; a < d->spec->n_agents; a++) {
+        const struct env_agent *agent = &d->spec->agents[a];
+        const struct action_space *s = &agent->space;
+
+        json_object(&j);
+        json_put_str(&j, "name", agent->name);
+        json_put_i64(&j, "observation", agent->obs_width);
+        json_put_i64(&j, "action", s->width);
+        json_put_str(&j, "kind", kind_names[s->kind]);
+        json_put_array(&j, "heads");
+        for (int h = 0; h < s->n_heads && s->kind != SPACE_BOX; h++)
+            json_i64(&j, s->heads[h]);
+        json_close(&j);
+        json_close(&j);
+    }
     json_close(&j);
-    put_metrics(&j, d);
+    json_put_array(&j, "metrics");
+    for (; m != NULL && m->name != NULL; m++) {
+        json_object(&j);
+        json_put_str(&j, "name", m->name);
+        json_put_str(&j, "doc", m->doc);
+        json_put_bool(&j, "at_end", m->at_end);
+        json_close(&j);
+    }
+    json_close(&j);
     json_print(&j, stdout);
 }
 
@@ -296,27 +287,23 @@ static int print_file(const struct cli *cli, const char *path)
     return code;
 }
 
-/* word: the id of an environment, or a configuration file. */
-static int print_named(const struct cli *cli, const char *word)
-{
-    struct err err = {0};
-
-    if (env_info_find(word) != NULL)
-        return print_id(cli, word, 1);
-    if (access(word, F_OK) == 0)
-        return print_file(cli, word);
-    (void)err_set(&err, ERR_NOT_FOUND,
-                  "there is no environment and no configuration '%.100s'", word);
-    (void)env_info_add_nearest(word, &err);
-    return cli_usage(cli, "%s", err.msg);
-}
-
 static int run_envs(struct cli *cli, void *values, int argc, char **argv)
 {
     const struct env_info *info;
 
-    if (argc > 0)
-        return print_named(cli, argv[0]);
+    if (argc > 0) {
+        const char *word = argv[0]; /* an environment's id, or a configuration file */
+        struct err err = {0};
+
+        if (env_info_find(word) != NULL)
+            return print_id(cli, word, 1);
+        if (access(word, F_OK) == 0)
+            return print_file(cli, word);
+        (void)err_set(&err, ERR_NOT_FOUND,
+                      "there is no environment and no configuration '%.100s'", word);
+        (void)env_info_add_nearest(word, &err);
+        return cli_usage(cli, "%s", err.msg);
+    }
     for (size_t i = 0; (info = env_info_at(i)) != NULL; i++)
         CHECK(print_id(cli, info->id, 0) == CLI_DONE,
               "the default parameters of %s are invalid", info->id);

@@ -1,6 +1,7 @@
 #include "supervisor/cli/cli.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/number_text.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
@@ -92,6 +93,7 @@ static void print_text(const struct report *p, const struct env_spec *spec,
                        const struct evaluation_result *r)
 {
     const char *rules = recording_rules(&p->args->config->env, spec);
+    char text[3][NUMBER_TEXT_BYTES];
 
     (void)printf("%s at step %llu: %llu %s episodes of %s", PLAIN_NAME(p->run),
                  (unsigned long long)p->args->step, (unsigned long long)r->episodes,
@@ -103,19 +105,20 @@ static void print_text(const struct report *p, const struct env_spec *spec,
     (void)printf(", seed %llu\n", (unsigned long long)p->args->seed);
     (void)printf("  %-16s %10s %10s %10s\n", "agent", "return", "std", "se");
     for (size_t i = 0; i < spec->n_agents; i++)
-        (void)printf("  %-16s %10.3f %10.3f %10.3f\n", spec->agents[i].name,
-                     r->return_mean[i], r->return_std[i], r->return_se[i]);
+        (void)printf("  %-16s %10s %10s %10s\n", spec->agents[i].name,
+                     number_text(r->return_mean[i], 3, text[0]),
+                     number_text(r->return_std[i], 3, text[1]),
+                     number_text(r->return_se[i], 3, text[2]));
     for (size_t i = 0; i < spec->n_agents; i++) {
         if (env_team_of(spec, i) == i)
-            (void)printf("  team %-11s %10.3f\n", spec->agents[i].team,
-                         env_team_mean(spec, i, r->return_mean));
+            (void)printf("  team %-11s %10s\n", spec->agents[i].team,
+                         number_text(env_team_mean(spec, i, r->return_mean), 3, text[0]));
     }
     (void)printf("  episode length %.1f\n", r->length_mean);
     for (size_t i = 0; i < r->n_metrics; i++) {
-        if (isnan(r->metric_mean[i]))
-            (void)printf("  %-16s %10s\n", r->metrics[i], "-");
-        else
-            (void)printf("  %-16s %10.3f\n", r->metrics[i], r->metric_mean[i]);
+        (void)printf(
+            "  %-16s %10s\n", r->metrics[i],
+            isnan(r->metric_mean[i]) ? "-" : number_text(r->metric_mean[i], 3, text[0]));
     }
 }
 
@@ -142,23 +145,6 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       e->n_frames - 1, (unsigned long long)e->number);
 }
 
-/* Returns 0 or an exit code. */
-static int check_options(const struct cli *cli, const struct eval_options *o)
-{
-    for (size_t i = 0; i < o->sets.n; i++)
-        if (strncmp(o->sets.text[i], "env.", 4) != 0)
-            return cli_usage(cli,
-                             "--set %.60s: expected a key of env, as "
-                             "env.params.agents=5",
-                             o->sets.text[i]);
-    if (o->episode > 0 && o->render == NULL)
-        return cli_usage(cli, "--episode is for --render FILE");
-    if (o->episode >= o->episodes)
-        return cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
-                         o->episodes - 1);
-    return 0;
-}
-
 /* Agents that the run did not have get a policy of their team. */
 static int add_agents(struct weights *w, const struct run_config *c, int resized,
                       struct err *err)
@@ -170,8 +156,10 @@ static int add_agents(struct weights *w, const struct run_config *c, int resized
     return rc;
 }
 
+/* step: of the checkpoint; NULL: the newest one. */
 static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
-                       const char *path, const struct run_config *config)
+                       const char *path, const char *step,
+                       const struct run_config *config)
 {
     struct err err = {0};
     char *checkpoints = xasprintf("%s/checkpoints", path);
@@ -193,7 +181,7 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
     report.args = &play.run;
     if (o->render != NULL && eval_play_check(&play, o->render, &err) < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
-    else if (weights_load(&play.weights, checkpoints, o->checkpoint, cli_skipped,
+    else if (weights_load(&play.weights, checkpoints, step, cli_skipped,
                           (void *)(uintptr_t)cli, &err) < 0)
         code =
             cli_fail(cli, err.code == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
@@ -215,15 +203,32 @@ static int run_eval(struct cli *cli, void *values, int argc, char **argv)
     struct config_options co = {.env_names = env_agent_names};
     struct run_config config;
     struct err err = {0};
-    char *path, *file;
-    int code = check_options(cli, o);
+    char *path, *file, *run;
+    const char *step = NULL;
+    int code;
 
-    if (code != 0)
-        return code;
+    for (size_t i = 0; i < o->sets.n; i++)
+        if (strncmp(o->sets.text[i], "env.", 4) != 0)
+            return cli_usage(cli,
+                             "--set %.60s: expected a key of env, as "
+                             "env.params.agents=5",
+                             o->sets.text[i]);
+    if (o->episode > 0 && o->render == NULL)
+        return cli_usage(cli, "--episode is for --render FILE");
+    if (o->episode >= o->episodes)
+        return cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+                         o->episodes - 1);
     co.set = o->sets.text;
     co.n_set = o->sets.n;
     co.resized = o->sets.n > 0;
-    if (run_dir_find(cli->runs_dir, argv[0], &path, &err) < 0)
+    run = argv[0] != NULL ? run_dir_split(argv[0], &step) : NULL;
+    if (step != NULL && o->checkpoint != NULL) {
+        free(run);
+        return cli_usage(cli, "give RUN@STEP or --checkpoint, not both");
+    }
+    code = run_dir_find(cli->runs_dir, run, &path, &err);
+    free(run);
+    if (code < 0)
         return cli_fail(cli, CLI_NOT_THERE, &err);
     file = xasprintf("%s/config.yaml", path);
     if (!o->trust && run_dir_check_trust(path, &err) < 0) {
@@ -232,7 +237,7 @@ static int run_eval(struct cli *cli, void *values, int argc, char **argv)
         code = cli_fail(cli, CLI_FAILED, &err);
     } else {
         config.env.draws = o->render != NULL;
-        code = eval_in_dir(cli, o, path, &config);
+        code = eval_in_dir(cli, o, path, step != NULL ? step : o->checkpoint, &config);
         run_config_done(&config);
     }
     free(file);
@@ -245,7 +250,7 @@ static const struct cli_option options[] = {
      CLI_NUMBER(struct eval_options, episodes, 1, EVALUATION_MAX_EPISODES)},
     {"seed", "N", "of worlds and draws (0)",
      CLI_NUMBER(struct eval_options, seed, 0, INT64_MAX)},
-    {"checkpoint", "STEP", "instead of the newest",
+    {"checkpoint", "STEP", "instead of the newest; or best (checkpoint.keep_best)",
      CLI_TEXT(struct eval_options, checkpoint)},
     {"copies", "N", "played side by side; the result does not depend on it",
      CLI_NUMBER(struct eval_options, copies, 1, 65536)},
@@ -256,7 +261,9 @@ static const struct cli_option options[] = {
      "further agents the policy of their team (env.observe:\n"
      "entities)",
      CLI_TEXTS(struct eval_options, sets)},
-    {"render", "FILE", "draw an episode: .gif moves, .svg is one page, .jsonl is data",
+    {"render", "FILE",
+     "draw an episode: .gif moves, so do .mp4 and .webm (with\n"
+     "ffmpeg), .svg is one page, .jsonl is data",
      CLI_TEXT(struct eval_options, render)},
     {"episode", "K", "which one is drawn (0)",
      CLI_NUMBER(struct eval_options, episode, 0, EVALUATION_MAX_EPISODES - 1)},
@@ -268,7 +275,7 @@ static const struct cli_option options[] = {
 
 const struct command cmd_eval = {
     .name = "eval",
-    .arguments = "[RUN] [options]",
+    .arguments = "[RUN[@STEP]] [options]",
     .one = "run",
     .summary = "Play episodes with a run's greedy policies",
     .options = options,

@@ -1,4 +1,3 @@
-#include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 
 #include "common/mem/xmalloc.h"

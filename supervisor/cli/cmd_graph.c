@@ -211,21 +211,6 @@ static void json_texts(struct json *j, const char *key, const msgpack_object_arr
     json_close(j);
 }
 
-static void json_node(const msgpack_object *node)
-{
-    struct json j = {0};
-
-    json_object(&j);
-    json_key(&j, "name");
-    json_object_text(&j, &node[NODE_NAME]);
-    json_key(&j, "op");
-    json_object_text(&j, &node[NODE_OP]);
-    json_key(&j, "device");
-    json_object_text(&j, &node[NODE_DEVICE]);
-    json_texts(&j, "inputs", &node[NODE_INPUTS].via.array);
-    json_print(&j, stdout);
-}
-
 /* "add (Add) on /device:CPU:0 <- a, b:1, ^c" */
 static void print_node(const msgpack_object *node)
 {
@@ -250,10 +235,22 @@ static void print_node(const msgpack_object *node)
 static void graph_print_nodes(const struct graph_view *v, int json)
 {
     for (uint32_t i = 0; i < v->nodes->size; i++) {
-        if (json)
-            json_node(node_at(v, i));
-        else
-            print_node(node_at(v, i));
+        const msgpack_object *node = node_at(v, i);
+        struct json j = {0};
+
+        if (!json) {
+            print_node(node);
+            continue;
+        }
+        json_object(&j);
+        json_key(&j, "name");
+        json_object_text(&j, &node[NODE_NAME]);
+        json_key(&j, "op");
+        json_object_text(&j, &node[NODE_OP]);
+        json_key(&j, "device");
+        json_object_text(&j, &node[NODE_DEVICE]);
+        json_texts(&j, "inputs", &node[NODE_INPUTS].via.array);
+        json_print(&j, stdout);
     }
 }
 
@@ -340,36 +337,12 @@ static void print_keys(const char *what, const struct signature_tensor *t, size_
                      PLAIN_NAME(t[i].tensor));
 }
 
-/* "signature    serve: x=x:0 -> y=dense/BiasAdd:0" */
-static void print_signatures(const struct signatures *s)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        (void)printf("signature    %s:", PLAIN_NAME(s->at[i].name));
-        print_keys(" ", s->at[i].inputs, s->at[i].n_inputs);
-        print_keys(" -> ", s->at[i].outputs, s->at[i].n_outputs);
-        (void)putchar('\n');
-    }
-}
-
 static void json_keys(struct json *j, const char *key, const struct signature_tensor *t,
                       size_t n)
 {
     json_put_object(j, key);
     for (size_t i = 0; i < n; i++)
         json_put_str(j, t[i].key, t[i].tensor);
-    json_close(j);
-}
-
-static void json_signatures(struct json *j, const struct signatures *s)
-{
-    json_put_object(j, "signatures");
-    for (size_t i = 0; i < s->n; i++) {
-        json_put_object(j, s->at[i].name);
-        json_keys(j, "inputs", s->at[i].inputs, s->at[i].n_inputs);
-        json_keys(j, "outputs", s->at[i].outputs, s->at[i].n_outputs);
-        json_put_str(j, "method", s->at[i].method);
-        json_close(j);
-    }
     json_close(j);
 }
 
@@ -408,23 +381,9 @@ static void print_unknown(const struct graph_view *v)
         (void)printf("cannot run   %u more (--json lists all)\n", n - MAX_UNKNOWN);
 }
 
-static void print_values(const struct graph_view *v)
-{
-    if (v->no_values == NULL)
-        (void)printf("values       from %s\n", v->prefix);
-    else
-        (void)printf("values       none: %s\n", v->no_values);
-    if (v->main_op[0] != '\0')
-        (void)printf("main op      failed: %s\n", v->main_op);
-    for (uint32_t i = 0; i < v->uninitialized->size; i++) {
-        (void)fputs("no value     ", stdout);
-        put_text(&v->uninitialized->ptr[i]);
-        (void)putchar('\n');
-    }
-}
-
 static void print_text_summary(const struct graph_view *v)
 {
+    const struct signatures *s = &v->signatures;
     (void)printf("graph        %u nodes, of TensorFlow %s (producer %" PRIu64 ")\n",
                  v->nodes->size, v->tensorflow[0] != '\0' ? v->tensorflow : "?",
                  v->producer);
@@ -438,9 +397,24 @@ static void print_text_summary(const struct graph_view *v)
         (void)printf(" (%u)\n", c[COLLECTION_ITEMS].via.array.size);
     }
     print_placeholders(v);
-    print_signatures(&v->signatures);
+    for (size_t i = 0; i < s->n; i++) { /* "serve: x=x:0 -> y=dense/BiasAdd:0" */
+        (void)printf("signature    %s:", PLAIN_NAME(s->at[i].name));
+        print_keys(" ", s->at[i].inputs, s->at[i].n_inputs);
+        print_keys(" -> ", s->at[i].outputs, s->at[i].n_outputs);
+        (void)putchar('\n');
+    }
     print_unknown(v);
-    print_values(v);
+    if (v->no_values == NULL)
+        (void)printf("values       from %s\n", v->prefix);
+    else
+        (void)printf("values       none: %s\n", v->no_values);
+    if (v->main_op[0] != '\0')
+        (void)printf("main op      failed: %s\n", v->main_op);
+    for (uint32_t i = 0; i < v->uninitialized->size; i++) {
+        (void)fputs("no value     ", stdout);
+        put_text(&v->uninitialized->ptr[i]);
+        (void)putchar('\n');
+    }
 }
 
 static void json_names(struct json *j, const char *key, const struct graph_view *v,
@@ -460,6 +434,7 @@ static int cannot_run(const msgpack_object *node)
 
 static void print_json_summary(const struct graph_view *v)
 {
+    const struct signatures *s = &v->signatures;
     struct json j = {0};
 
     json_object(&j);
@@ -484,21 +459,20 @@ static void print_json_summary(const struct graph_view *v)
     json_texts(&j, "reasons", v->reasons);
     json_put_u64(&j, "fetchable", v->fetchable);
     json_put_u64(&j, "runnable", v->runnable);
-    json_signatures(&j, &v->signatures);
+    json_put_object(&j, "signatures");
+    for (size_t i = 0; i < s->n; i++) {
+        json_put_object(&j, s->at[i].name);
+        json_keys(&j, "inputs", s->at[i].inputs, s->at[i].n_inputs);
+        json_keys(&j, "outputs", s->at[i].outputs, s->at[i].n_outputs);
+        json_put_str(&j, "method", s->at[i].method);
+        json_close(&j);
+    }
+    json_close(&j);
     json_put_str(&j, "main_op", v->main_op[0] != '\0' ? v->main_op : NULL);
     json_put_bool(&j, "restored", v->no_values == NULL);
     json_put_str(&j, "no_values", v->no_values);
     json_texts(&j, "uninitialized", v->uninitialized);
     json_print(&j, stdout);
-}
-
-/* Prints a few lines, or one JSON object. */
-static void graph_print_summary(const struct graph_view *v, int json)
-{
-    if (json)
-        print_json_summary(v);
-    else
-        print_text_summary(v);
 }
 
 struct request {
@@ -665,8 +639,10 @@ static int show(struct graph_agent *g, const struct graph_view *v,
         graph_print_collections(v, q->json);
     if (q->fetches.n > 0 || q->targets.n > 0 || q->signature != NULL)
         return feed_and_run(g, v, q, err);
-    if (!q->nodes && !q->collections)
-        graph_print_summary(v, q->json);
+    if (!q->nodes && !q->collections && q->json)
+        print_json_summary(v);
+    else if (!q->nodes && !q->collections)
+        print_text_summary(v);
     return 0;
 }
 
@@ -746,16 +722,21 @@ static int run_graph(struct cli *cli, void *values, int argc, char **argv)
 {
     struct request *q = values;
     struct err err = {0};
+    char *path;
+    int rc;
 
     for (size_t i = 0; i < q->feeds.n; i++)
         if (strchr(q->feeds.text[i], '=') == NULL)
             return cli_usage(cli, "--feed %s: expected NAME=VALUE or NAME=@FILE",
                              q->feeds.text[i]);
-    if (argc != 1)
-        return cli_usage(cli, "expected one checkpoint");
-    q->path = argv[0];
+    rc = cli_checkpoint(cli, argc, argv, &path);
+    if (rc != 0)
+        return rc;
+    q->path = path;
     q->json = cli->json;
-    return graph(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    rc = graph(q, &err);
+    free(path);
+    return rc == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
 
 static const struct cli_option options[] = {
@@ -784,17 +765,17 @@ static const struct cli_option options[] = {
 
 const struct command cmd_graph = {
     .name = "graph",
-    .arguments = "PREFIX [options]",
+    .arguments = "PREFIX | RUN[@STEP] AGENT [options]",
     .summary = "List a TensorFlow MetaGraph's nodes and collections, or run it",
     .options = options,
     CLI_INTO(struct request, 0),
-    .help = "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values; "
-            "one\n"
-            "of these files stands for it, and a directory for its newest checkpoint, or "
-            "for\n"
-            "its SavedModel. A GraphDef, such as frozen.pb, is a graph without values. "
-            "--feed,\n"
-            "--fetch and --target are repeatable. An agent process runs the graph.\n"
-            "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
+    .help =
+        "\nPREFIX names PREFIX.meta and, if it exists, PREFIX.index with the values;\n"
+        "one of these files stands for it, and a directory for its newest\n"
+        "checkpoint, or for its SavedModel. Of a run's agent, the newest checkpoint\n"
+        "is taken, or that of a step. A GraphDef, such as frozen.pb, is a graph\n"
+        "without values. --feed, --fetch and --target are repeatable. An agent\n"
+        "process runs the graph.\n"
+        "\nexample: brood graph model.ckpt --feed \"x:0=[[1, 2]]\" --fetch y:0\n",
     .run = run_graph,
 };

@@ -72,20 +72,6 @@ static void put_place(struct json *j, const char *dir, const char *path)
     free(prefix);
 }
 
-static void print_state_json(const char *dir, const struct ckpt_state *s)
-{
-    struct json j = {0};
-
-    json_object(&j);
-    json_key(&j, "newest");
-    put_place(&j, dir, s->newest);
-    json_put_array(&j, "all");
-    for (size_t i = 0; i < s->n_all; i++)
-        put_place(&j, dir, s->all[i]);
-    json_close(&j);
-    json_print(&j, stdout);
-}
-
 /* The folder of a file: all before the last slash. */
 static char *folder_of(const char *path)
 {
@@ -108,18 +94,29 @@ static int print_state(const char *path, int json, struct err *err)
     int rc =
         is_file ? ckpt_state_load_file(&s, path, err) : ckpt_state_load(&s, path, err);
 
-    if (rc == 0 && s.newest[0] == '\0') {
-        rc = err_set(err, ERR_FORMAT, "%s names no checkpoint", path);
-        ckpt_state_done(&s);
-    } else if (rc == 0) {
-        if (json)
-            print_state_json(dir, &s);
-        else
-            print_place(dir, "newest", s.newest);
-        for (size_t i = s.n_all; !json && i > 0; i--)
-            print_place(dir, "kept", s.all[i - 1]);
-        ckpt_state_done(&s);
+    if (rc < 0) {
+        free(dir);
+        return rc;
     }
+    if (s.newest[0] == '\0') {
+        rc = err_set(err, ERR_FORMAT, "%s names no checkpoint", path);
+    } else if (json) {
+        struct json j = {0};
+
+        json_object(&j);
+        json_key(&j, "newest");
+        put_place(&j, dir, s.newest);
+        json_put_array(&j, "all");
+        for (size_t i = 0; i < s.n_all; i++)
+            put_place(&j, dir, s.all[i]);
+        json_close(&j);
+        json_print(&j, stdout);
+    } else {
+        print_place(dir, "newest", s.newest);
+        for (size_t i = s.n_all; i > 0; i--)
+            print_place(dir, "kept", s.all[i - 1]);
+    }
+    ckpt_state_done(&s);
     free(dir);
     return rc;
 }
@@ -162,13 +159,17 @@ static int run_inspect(struct cli *cli, void *values, int argc, char **argv)
 {
     struct request *q = values;
     struct err err = {0};
+    char *path;
+    int rc = cli_checkpoint(cli, argc, argv, &path);
 
-    if (argc != 1)
-        return cli_usage(cli, "expected one checkpoint");
-    q->path = argv[0];
+    if (rc != 0)
+        return rc;
+    q->path = path;
     q->json = cli->json;
     q->values = (q->values || q->tensor != NULL) && !q->names;
-    return inspect(q, &err) == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
+    rc = inspect(q, &err);
+    free(path);
+    return rc == 0 ? CLI_DONE : cli_fail(cli, CLI_FAILED, &err);
 }
 
 static const struct cli_option options[] = {
@@ -184,10 +185,12 @@ static const struct cli_option options[] = {
 
 const struct command cmd_inspect = {
     .name = "inspect",
-    .arguments = "PREFIX [options]",
+    .arguments = "PREFIX | RUN[@STEP] AGENT [options]",
     .summary = "List a TensorFlow checkpoint's tensors (of a directory: its newest)",
     .options = options,
     CLI_INTO(struct request, 0),
-    .help = "\nexample: brood inspect runs/simple_spread-1/checkpoints/625024/agent_0\n",
+    .help = "\nPREFIX is a path. Of a run, the newest checkpoint is taken, or that of a "
+            "step.\n"
+            "\nexample: brood inspect runs/simple_spread-1/checkpoints/625024/agent_0\n",
     .run = run_inspect,
 };

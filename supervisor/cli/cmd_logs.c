@@ -1,4 +1,5 @@
 /* `brood logs`: prints a run's journal and logs, with -f also while they are written. */
+#include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/io/line_reader.h"
 #include "common/io/patience.h"
@@ -170,6 +171,7 @@ static const struct log_source *log_merge_next(struct log_merge *m, int last)
 {
     struct log_source *first = NULL;
 
+    patience_enter(m->run); /* only reading counts: who reads the output may be slow */
     if (m->handed_out != NULL)
         m->handed_out->line = NULL;
     for (size_t i = 0; i < m->n; i++) {
@@ -180,12 +182,14 @@ static const struct log_source *log_merge_next(struct log_merge *m, int last)
             first = s;
     }
     m->handed_out = first;
+    patience_leave();
     return first;
 }
 
 struct logs_options {
     const char *run, *agent;
     int follow, is_raw;
+    long long lines; /* the newest ones; -1: all */
 };
 
 /* ---- printing ---- */
@@ -206,22 +210,17 @@ static void print_json(const struct log_source *s)
     json_print(&j, stdout);
 }
 
-/* Only reading counts: who reads the output may be slow. */
-static const struct log_source *next_line(struct log_merge *m, int last)
+/* skip: how many of the first lines are not printed. */
+static void print_new(const struct cli *cli, struct log_merge *m, int all, int last,
+                      uint64_t skip)
 {
     const struct log_source *s;
 
-    patience_enter(m->run);
-    s = log_merge_next(m, last);
-    patience_leave();
-    return s;
-}
-
-static void print_new(const struct cli *cli, struct log_merge *m, int all, int last)
-{
-    const struct log_source *s;
-
-    while ((s = next_line(m, last)) != NULL) {
+    while ((s = log_merge_next(m, last)) != NULL) {
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
         if (cli->json) {
             print_json(s);
             continue;
@@ -235,19 +234,6 @@ static void print_new(const struct cli *cli, struct log_merge *m, int all, int l
 }
 
 /* ---- following ---- */
-
-/* Watches the journal as a file, because its folder changes with every row of
- * experience. */
-static void watch_files(int fd, const char *path)
-{
-    char *journal = xasprintf("%s/journal", path), *logs = xasprintf("%s/logs", path);
-
-    (void)inotify_add_watch(fd, path, IN_CREATE | IN_MOVED_TO);
-    (void)inotify_add_watch(fd, journal, IN_MODIFY);
-    (void)inotify_add_watch(fd, logs, IN_MODIFY | IN_CREATE | IN_MOVED_TO);
-    free(journal);
-    free(logs);
-}
 
 /* Waits until something was written or the run may have ended. Returns 0 when the reader
  * of stdout is gone. */
@@ -268,22 +254,29 @@ static int wait_for_lines(const struct run_watch *w, int notify)
 static void follow(const struct cli *cli, const char *path, struct log_merge *m, int all)
 {
     const int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    char *journal = xasprintf("%s/journal", path), *logs = xasprintf("%s/logs", path);
     struct run_watch w;
     int code, is_over = 0, is_read = 1;
 
     run_watch_begin(&w, path);
     while (is_read && !is_over) {
-        if (notify >= 0)
-            watch_files(notify, path);
+        if (notify >= 0) {
+            /* the journal as a file: its folder changes with every row of experience */
+            (void)inotify_add_watch(notify, path, IN_CREATE | IN_MOVED_TO);
+            (void)inotify_add_watch(notify, journal, IN_MODIFY);
+            (void)inotify_add_watch(notify, logs, IN_MODIFY | IN_CREATE | IN_MOVED_TO);
+        }
         is_over = run_watch_is_over(&w, &code);
         log_merge_refresh(m);
-        print_new(cli, m, all, 0);
+        print_new(cli, m, all, 0, 0);
         if (!is_over)
             is_read = wait_for_lines(&w, notify);
     }
     run_watch_end(&w);
     if (notify >= 0)
         (void)close(notify);
+    free(journal);
+    free(logs);
 }
 
 /* ---- the command ---- */
@@ -291,20 +284,26 @@ static void follow(const struct cli *cli, const char *path, struct log_merge *m,
 static int check_agent(const char *path, const char *agent, struct err *err)
 {
     struct run_record r;
+    const char **names;
     char *log = xasprintf("%s/logs/%s.log", path, agent), known[256];
     int is_known =
         strcmp(agent, "journal") == 0 || (strchr(agent, '/') == NULL && tree_exists(log));
 
     free(log);
     run_record_read(&r, path);
-    for (size_t i = 0; i < r.status.n_agents; i++)
-        is_known |=
-            strcmp(r.status.agents[i].name, agent) == 0 && strchr(agent, '/') == NULL;
-    if (!is_known)
+    names = xcalloc(r.status.n_agents + 1, sizeof(*names));
+    for (size_t i = 0; i < r.status.n_agents; i++) {
+        names[i] = r.status.agents[i].name;
+        is_known |= strcmp(names[i], agent) == 0 && strchr(agent, '/') == NULL;
+    }
+    if (!is_known) {
         (void)err_set(err, ERR_NOT_FOUND,
                       "%s has no agent %s; there are: journal, supervisor%s%s",
                       r.status.run, agent, r.status.n_agents > 0 ? ", " : "",
                       run_agent_names(path, known, sizeof(known)));
+        (void)yaml_add_nearest(err, agent, names, r.status.n_agents);
+    }
+    free(names);
     run_record_done(&r);
     return is_known ? 0 : ERR_NOT_FOUND;
 }
@@ -335,6 +334,22 @@ static int check_sources(const struct log_merge *m, struct err *err)
     return 0;
 }
 
+/* How many lines come before the newest ones. The files are read for that: they are merged, and
+ * of any size. */
+static uint64_t count_skipped(const char *path, const struct logs_options *o)
+{
+    struct log_merge m;
+    uint64_t n = 0;
+
+    if (o->lines < 0)
+        return 0;
+    log_merge_open(&m, path, o->agent);
+    while (log_merge_next(&m, 1) != NULL)
+        n++;
+    log_merge_close(&m);
+    return n > (uint64_t)o->lines ? n - (uint64_t)o->lines : 0;
+}
+
 static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
@@ -344,19 +359,23 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
     /* a single word names either a run or an agent of the newest run */
     if (rc == ERR_NOT_FOUND && o->run != NULL && o->agent == NULL &&
         !is_study(cli, o->run) && run_dir_find(cli->runs_dir, NULL, &path, NULL) == 0) {
+        struct err why = {0};
+
         o->agent = o->run;
-        rc = 0;
-    }
-    if (rc == 0 && o->agent != NULL)
+        rc = check_agent(path, o->agent, &why);
+        if (rc < 0)
+            (void)err_add(err, "%s", why.msg);
+    } else if (rc == 0 && o->agent != NULL) {
         rc = check_agent(path, o->agent, err);
+    }
     if (rc == 0) {
         log_merge_open(&m, path, o->agent);
-        print_new(cli, &m, o->agent == NULL, 0);
+        print_new(cli, &m, o->agent == NULL, 0, count_skipped(path, o));
         if (o->follow) {
             patience_begin(0); /* it reads for days */
             follow(cli, path, &m, o->agent == NULL);
         }
-        print_new(cli, &m, o->agent == NULL, 1);
+        print_new(cli, &m, o->agent == NULL, 1, 0);
         rc = check_sources(&m, err);
         log_merge_close(&m);
     }
@@ -383,6 +402,8 @@ static int run_logs(struct cli *cli, void *values, int argc, char **argv)
 static const struct cli_option options[] = {
     {"follow", NULL, "print new lines as they are written, until the run is over",
      CLI_FLAG(struct logs_options, follow), .letter = 'f'},
+    {"lines", "N", "only the last N lines; with -f, and those that follow",
+     CLI_NUMBER(struct logs_options, lines, 0, INT64_MAX), .letter = 'n'},
     {"raw", NULL,
      "print control characters as they are; by default they are\n"
      "escaped (\\x1b), because a terminal would interpret them",
@@ -394,7 +415,7 @@ const struct command cmd_logs = {
     .arguments = "[RUN] [AGENT] [options]",
     .summary = "Print a run's journal and the logs of its processes",
     .options = options,
-    CLI_INTO(struct logs_options, 0),
+    CLI_INTO(struct logs_options, .lines = -1),
     .help =
         "\nPrints all lines in the order of time; a line of a log begins with the name "
         "of\n"

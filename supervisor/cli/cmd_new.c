@@ -212,28 +212,21 @@ enum { BETWEEN = 256, WINDOW = 1600 };
 
 static const char class_name[] = "Starting", file_name[] = "starting";
 
-/* The values that it has; their comments are those of `brood check --help`. */
-static char *first_values(const struct request *a, int is_box)
-{
-    const char *slash = strrchr(a->agent, '/');
-
-    return xasprintf(
-        "env:\n  id: %s\n  copies: 32\n"
-        "run:\n  env_steps: 300000\n"
-        "experience:\n  batch_size: 128\n  warmup: 5000\n  update_every: %d\n"
-        "evaluation:\n  every_env_steps: 50000\n  episodes: 50\n"
-        "defaults:\n  algorithm: program\n  command: [python3, \"%s\"]\n"
-        "  settings: {%s}\n  discount: 0.95\n  actor: {hidden: [64]}\n"
-        "  optimizer: {learning_rate: 0.003}\n",
-        a->env, is_box ? WINDOW : BETWEEN, slash != NULL ? slash + 1 : a->agent,
-        is_box ? "deviation: 0.5" : "epsilon: 1 to 0.05 over 100000");
-}
-
-/* The values with those of --set. */
+/* The values that the configuration has, with those of --set. Their comments are those of `brood
+ * check --help`. */
 static int make_tree(const struct request *a, int is_box, struct arena *arena,
                      struct yaml_node **ret, struct err *err)
 {
-    char *text = first_values(a, is_box);
+    char *text =
+        xasprintf("env:\n  id: %s\n  copies: 32\n"
+                  "run:\n  env_steps: 300000\n"
+                  "experience:\n  batch_size: 128\n  warmup: 5000\n  update_every: %d\n"
+                  "evaluation:\n  every_env_steps: 50000\n  episodes: 50\n"
+                  "defaults:\n  algorithm: program\n  command: [python3, \"%s\"]\n"
+                  "  settings: {%s}\n  discount: 0.95\n  actor: {hidden: [64]}\n"
+                  "  optimizer: {learning_rate: 0.003}\n",
+                  a->env, is_box ? WINDOW : BETWEEN, text_base_name(a->agent),
+                  is_box ? "deviation: 0.5" : "epsilon: 1 to 0.05 over 100000");
     int rc = yaml_tree_parse(ret, arena, arena_strdup(arena, text), strlen(text), "new",
                              0, err);
 
@@ -241,19 +234,6 @@ static int make_tree(const struct request *a, int is_box, struct arena *arena,
     for (size_t i = 0; i < a->sets.n && rc == 0; i++)
         rc = yaml_tree_set(*ret, arena, "--set ", a->sets.text[i], err);
     return rc;
-}
-
-static void write_value(const struct schema *s, const struct yaml_node *n, FILE *f)
-{
-    const struct field *field = s != NULL ? schema_find(s, n->key) : NULL;
-    struct xstream text;
-    char *line;
-
-    (void)fprintf(xstream_begin(&text), "  %s: ", n->key);
-    yaml_tree_write(n, text.f);
-    line = xstream_end(&text);
-    schema_print_commented(line, field, AGENT_COMMENT_AT, f);
-    free(line);
 }
 
 static void write_tree(const struct yaml_node *root, FILE *f)
@@ -269,8 +249,19 @@ static void write_tree(const struct yaml_node *root, FILE *f)
             continue;
         }
         (void)fprintf(f, "\n%s:\n", section->key);
-        for (size_t k = 0; k < section->n; k++)
-            write_value(field != NULL ? field->schema : NULL, section->child[k], f);
+        for (size_t k = 0; k < section->n; k++) {
+            const struct yaml_node *n = section->child[k];
+            struct xstream text;
+            char *line;
+
+            (void)fprintf(xstream_begin(&text), "  %s: ", n->key);
+            yaml_tree_write(n, text.f);
+            line = xstream_end(&text);
+            schema_print_commented(
+                line, field != NULL ? schema_find(field->schema, n->key) : NULL,
+                AGENT_COMMENT_AT, f);
+            free(line);
+        }
     }
 }
 
@@ -306,7 +297,7 @@ static int look_at_env(const struct request *a, int *ret_is_box, struct err *err
 /* "my_agent.py" -> "MyAgent". free(). */
 static char *class_of(const char *file)
 {
-    const char *slash = strrchr(file, '/'), *p = slash != NULL ? slash + 1 : file;
+    const char *p = text_base_name(file);
     char *ret = xstrdup(p);
     size_t n = 0;
     int is_first = 1;
@@ -338,19 +329,6 @@ static void write_renamed(const char *text, const char *name, const char *stem, 
     }
 }
 
-static int read_start(const struct request *a, int is_box, struct wbuf *ret,
-                      struct err *err)
-{
-    char *folder = python_folder();
-    char *path = xasprintf("%s/starts/%s%s.py", folder,
-                           is_box ? "continuous" : "discrete", a->torch ? "_torch" : "");
-    const int rc = wbuf_read_file(ret, path, MAX_BYTES, err);
-
-    free(path);
-    free(folder);
-    return rc;
-}
-
 static int refuse_existing(const struct request *a, const char *path, struct err *err)
 {
     if (!a->force && access(path, F_OK) == 0)
@@ -361,17 +339,19 @@ static int refuse_existing(const struct request *a, const char *path, struct err
 static int write_agent(const struct request *a, const char *stem, int is_box,
                        struct err *err)
 {
-    const char *slash = strrchr(stem, '/');
+    char *folder = python_folder();
+    char *path = xasprintf("%s/starts/%s%s.py", folder,
+                           is_box ? "continuous" : "discrete", a->torch ? "_torch" : "");
     struct wbuf start = {0};
     struct xstream text;
-    int rc = read_start(a, is_box, &start, err);
+    int rc = wbuf_read_file(&start, path, MAX_BYTES, err);
 
     if (rc == 0) {
         char *name = class_of(a->agent), *whole;
 
         wbuf_reserve(&start, 1);
         start.data[start.len] = '\0';
-        write_renamed((const char *)start.data, name, slash != NULL ? slash + 1 : stem,
+        write_renamed((const char *)start.data, name, text_base_name(stem),
                       xstream_begin(&text));
         whole = xstream_end(&text);
         rc = cli_write_file(a->agent, whole, strlen(whole), err);
@@ -379,6 +359,8 @@ static int write_agent(const struct request *a, const char *stem, int is_box,
         free(name);
     }
     wbuf_done(&start);
+    free(path);
+    free(folder);
     return rc;
 }
 

@@ -13,6 +13,7 @@
 #include "supervisor/metrics/progress.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/rundir/run_record.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/resume.h"
 #include "supervisor/save/retention.h"
@@ -77,15 +78,6 @@ static void keep_best(struct pruning *x, const struct progress *p, size_t column
         xstrdup(progress_name(p, column) + strlen(EVALUATED)), best->step, most};
 }
 
-/* Keeps the n newest checkpoints, and damaged ones, which do not count: someone may want
- * to look at them. */
-static void keep_newest(struct pruning *x, long long n)
-{
-    for (size_t i = x->n; i-- > 0;)
-        if (x->checkpoint[i].is_damaged || n-- > 0)
-            x->checkpoint[i].is_kept = 1;
-}
-
 static size_t count_removed(const struct pruning *x)
 {
     size_t n = 0;
@@ -93,6 +85,20 @@ static size_t count_removed(const struct pruning *x)
     for (size_t i = 0; i < x->n; i++)
         n += !x->checkpoint[i].is_kept;
     return n;
+}
+
+/* Keeps the checkpoint that RUN@best names. Fails if it could not be read in time, or for lack of
+ * rights or memory, so that it may be any of them. */
+static int keep_named_best(struct pruning *x, const char *dir, struct err *err)
+{
+    struct best_value best;
+    const int rc = x->n > 0 ? checkpoint_find_best(dir, &best, err) : ERR_NOT_FOUND;
+
+    for (size_t i = 0; rc == 0 && i < x->n; i++)
+        x->checkpoint[i].is_kept |= x->checkpoint[i].step == best.step;
+    return rc == ERR_NOT_FOUND || rc == ERR_CORRUPT || rc == ERR_FORMAT || rc == -ENOENT
+               ? 0
+               : rc;
 }
 
 /* Keeps the checkpoint from which the run can be resumed: an older one than the newest, if
@@ -123,6 +129,7 @@ static int choose(struct pruning *x, const char *run, const char *dir,
     char *file = xasprintf("%s/metrics/progress.csv", run);
     struct progress *p = NULL;
     uint64_t *steps = NULL;
+    long long left = o->keep;
     int rc = checkpoint_list(dir, &steps, &x->n, err);
 
     if (rc == -ENOENT) /* somebody removed them all */
@@ -138,8 +145,13 @@ static int choose(struct pruning *x, const char *run, const char *dir,
          c++)
         if (text_after(progress_name(p, c), EVALUATED) != NULL)
             keep_best(x, p, c);
+    /* The newest ones, and damaged ones, which do not count: someone may want to look at
+     * them. */
+    for (size_t i = x->n; rc == 0 && i-- > 0;)
+        if (x->checkpoint[i].is_damaged || left-- > 0)
+            x->checkpoint[i].is_kept = 1;
     if (rc == 0)
-        keep_newest(x, o->keep);
+        rc = keep_named_best(x, dir, err);
     if (rc == 0 && !o->with_log && count_removed(x) > 0) /* it reads the log */
         rc = keep_resumable(x, run, dir, err);
     if (rc == 0) /* what could not be read in time might be what must be kept */
@@ -390,10 +402,10 @@ const struct command cmd_prune = {
     .help =
         "\nWithout RUN, all runs that are over are pruned; those of a study with\n"
         "--runs-dir runs/STUDY, while no sweep works on it. The best checkpoint is\n"
-        "the one whose newest evaluation has the highest return, of each team; a run\n"
-        "without evaluations has none. A live run is refused; its\n"
-        "checkpoint.max_to_keep decides. Damaged checkpoints stay, and the one from\n"
-        "which a run with a damaged log can be resumed.\n"
+        "the one whose newest evaluation has the highest return, of each team, and\n"
+        "RUN@best (checkpoint.keep_best); a run without evaluations has none. A live\n"
+        "run is refused; its checkpoint.max_to_keep decides. Damaged checkpoints\n"
+        "stay, and the one from which a run with a damaged log can be resumed.\n"
         "\nexample: brood prune --keep 2 --dry-run\n",
     .takes = CLI_OVER,
     .run = run_prune,

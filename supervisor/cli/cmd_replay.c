@@ -5,11 +5,11 @@
 #include "common/msg/frame.h"
 #include "common/store/layout.h"
 #include "common/store/store_view.h"
-#include "supervisor/cli/keep.h"
-#include "supervisor/cli/npy.h"
+#include "supervisor/cli/cli.h"
 #include "supervisor/cli/tensor_text.h"
 #include "supervisor/control/msg_json.h"
 #include "supervisor/env/env.h"
+#include "supervisor/export/npy.h"
 #include "supervisor/rollout/probe.h"
 #include "supervisor/run/replay.h"
 #include "supervisor/store/store.h"
@@ -146,25 +146,19 @@ static void find_rows(struct replay_item *x, const struct probe_place *at)
     }
 }
 
-/* A copy of the object, as a message of its own. */
-static void keep_body(struct replay_item *x, const msgpack_object *o)
+static void on_origin(void *ctx, const struct probe_place *at, const msgpack_object *o)
 {
+    struct replay_item *x = add(ctx, AN_ORIGIN, at);
     msgpack_packer pk;
 
+    /* a copy of the object, as the parameters of a notification */
     msgpack_packer_init(&pk, &x->bytes, msgpack_sbuffer_write);
     msgpack_pack_array(&pk, 3);
-    msgpack_pack_uint8(&pk, 2); /* a notification: method and parameters */
+    msgpack_pack_uint8(&pk, 2);
     msgpack_pack_str(&pk, 1);
     msgpack_pack_str_body(&pk, "-", 1);
     msgpack_pack_object(&pk, *o);
     (void)msg_parse(&x->body, x->bytes.data, x->bytes.size, NULL);
-}
-
-static void on_origin(void *ctx, const struct probe_place *at, const msgpack_object *o)
-{
-    struct replay_item *x = add(ctx, AN_ORIGIN, at);
-
-    keep_body(x, o);
     (void)msg_get_u64(&x->body.body, "run", UINT64_MAX, &x->run, NULL);
     find_rows(x, at);
 }
@@ -200,17 +194,6 @@ static void on_ends(void *ctx, const struct probe_place *at, const char *why)
     v->ends_agent = xstrdup(at->agent);
     v->ends = xasprintf("%s, %s of update %" PRIu64 ": %s", at->agent, at->stage,
                         at->update, why);
-}
-
-/* The probe with the callbacks that collect; the caller adds what to fetch. */
-static struct probe replay_view_probe(struct replay_view *v)
-{
-    return (struct probe){.on_value = on_value,
-                          .on_scalar = on_scalar,
-                          .on_origin = on_origin,
-                          .on_request = on_request,
-                          .on_ends = on_ends,
-                          .ctx = v};
 }
 
 /* ---- printing ---- */
@@ -286,15 +269,6 @@ static void print_scalar(const struct replay_item *x, int json)
     json_print(&j, stdout);
 }
 
-static void put_texts(const msgpack_object *list)
-{
-    for (uint32_t i = 0; list != NULL && i < list->via.array.size; i++)
-        if (list->via.array.ptr[i].type == MSGPACK_OBJECT_STR)
-            (void)printf("%s%.*s", i > 0 ? ", " : "",
-                         (int)list->via.array.ptr[i].via.str.size,
-                         list->via.array.ptr[i].via.str.ptr);
-}
-
 /* "critic/MatMul:0 is the first that is not finite (MatMul of a:0, b:0): 64 of 65536 values,
  * from rows 12, 34 of the log" */
 static void print_origin(const struct replay_item *x, int json)
@@ -326,7 +300,11 @@ static void print_origin(const struct replay_item *x, int json)
                  all, strcmp(op, "Placeholder") == 0 ? "fed" : op);
     if (inputs != NULL && inputs->via.array.size > 0) {
         (void)fputs(" of finite ", stdout);
-        put_texts(inputs);
+        for (uint32_t i = 0; i < inputs->via.array.size; i++)
+            if (inputs->via.array.ptr[i].type == MSGPACK_OBJECT_STR)
+                (void)printf("%s%.*s", i > 0 ? ", " : "",
+                             (int)inputs->via.array.ptr[i].via.str.size,
+                             inputs->via.array.ptr[i].via.str.ptr);
     }
     if (x->n_rows > 0)
         (void)fputs("; from rows", stdout);
@@ -368,17 +346,6 @@ static void put_parameter(struct json *j, const msgpack_object *o)
     } else {
         msg_json_put(j, o);
     }
-}
-
-/* Prints a request as a line of JSON, also in text mode. */
-static void print_request(const struct replay_item *x)
-{
-    struct json j = {0};
-
-    begin_json(&j, "request", x);
-    json_key(&j, "params");
-    put_parameter(&j, &x->body.body);
-    json_print(&j, stdout);
 }
 
 /* ---- rows of the log ---- */
@@ -440,25 +407,6 @@ static void free_lines(struct replay_view *v)
     v->row_lines = NULL;
 }
 
-/* Reads the rows that the requests name; to be called when the replay is over. */
-static void replay_view_read_rows(struct replay_view *v,
-                                  const struct store_layout *layout, int fd)
-{
-    const size_t bytes = (size_t)layout->row_bytes;
-    uint8_t *row = xmalloc(bytes);
-
-    free_lines(v);
-    list_rows(v);
-    v->row_lines = xcalloc(v->n_rows + 1, sizeof(*v->row_lines));
-    for (size_t i = 0; i < v->n_rows; i++) {
-        const uint64_t at = STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes;
-
-        if (pread_all(fd, row, bytes, at) == (ssize_t)bytes)
-            v->row_lines[i] = row_line(layout, v->rows[i], row);
-    }
-    free(row);
-}
-
 /* "agent_2" comes before "agent_10". */
 static int compare(const void *a, const void *b)
 {
@@ -488,22 +436,18 @@ static void replay_view_print(struct replay_view *v, int json)
             print_scalar(x, json);
         else if (x->kind == AN_ORIGIN)
             print_origin(x, json);
-        else
-            print_request(x);
+        else { /* a request: a line of JSON, also in text mode */
+            struct json j = {0};
+
+            begin_json(&j, "request", x);
+            json_key(&j, "params");
+            put_parameter(&j, &x->body.body);
+            json_print(&j, stdout);
+        }
     }
     for (size_t i = 0; v->row_lines != NULL && i < v->n_rows; i++)
         if (v->row_lines[i] != NULL)
             (void)fputs(v->row_lines[i], stdout);
-}
-
-/* How many values of that tensor were collected. */
-static size_t replay_view_count(const struct replay_view *v, const char *name)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < v->n; i++)
-        n += v->items[i].kind == A_VALUE && strcmp(v->items[i].name, name) == 0;
-    return n;
 }
 
 /* Writes all values as an .npz; their names are AGENT/STAGE/UPDATE.PASS.RUN/TENSOR. */
@@ -597,11 +541,23 @@ static void on_skipped(void *ctx, const char *line)
                   line);
 }
 
+/* Reads the rows that the requests name, when the replay is over. */
 static void on_log(void *ctx, const struct store_layout *layout, int fd)
 {
-    const struct progress_line *p = ctx;
+    struct replay_view *v = ((const struct progress_line *)ctx)->view;
+    const size_t bytes = (size_t)layout->row_bytes;
+    uint8_t *row = xmalloc(bytes);
 
-    replay_view_read_rows(p->view, layout, fd);
+    free_lines(v);
+    list_rows(v);
+    v->row_lines = xcalloc(v->n_rows + 1, sizeof(*v->row_lines));
+    for (size_t i = 0; i < v->n_rows; i++) {
+        const uint64_t at = STORE_HEADER_BYTES + v->rows[i] * layout->row_bytes;
+
+        if (pread_all(fd, row, bytes, at) == (ssize_t)bytes)
+            v->row_lines[i] = row_line(layout, v->rows[i], row);
+    }
+    free(row);
 }
 
 /* ---- the result ---- */
@@ -653,14 +609,21 @@ static int check_fetched(const struct cli *cli, const struct replay_options *o,
 {
     struct err err = {0};
 
-    for (size_t i = 0; i < o->fetches.n; i++)
-        if (replay_view_count(v, o->fetches.text[i]) == 0)
-            return cli_fail(cli, CLI_FAILED,
-                            (err_set(&err, ERR_NOT_FOUND,
-                                     "%s was not computed in that round; if an update "
-                                     "computes it, choose a step with one",
-                                     o->fetches.text[i]),
-                             &err));
+    for (size_t i = 0; i < o->fetches.n; i++) {
+        size_t k = 0;
+
+        while (k < v->n && (v->items[k].kind != A_VALUE ||
+                            strcmp(v->items[k].name, o->fetches.text[i]) != 0))
+            k++;
+        if (k < v->n)
+            continue;
+        (void)err_set(
+            &err, ERR_NOT_FOUND,
+            "%s was not computed in that round; if an update computes it, choose a "
+            "step with one",
+            o->fetches.text[i]);
+        return cli_fail(cli, CLI_FAILED, &err);
+    }
     return CLI_DONE;
 }
 
@@ -682,28 +645,34 @@ static int replay(const struct cli *cli, const struct replay_options *o,
 {
     struct replay_view view = {.with_requests = o->messages, .agent = o->agent};
     struct progress_line line = {.cli = cli, .view = &view};
-    struct replay_args args = {.dir = dir,
-                               .binaries = bin,
-                               .keeper = &cli->keeper,
-                               .env_names = env_agent_names,
-                               .from = o->from,
-                               .to = (uint64_t)o->to,
-                               .trace = o->trace,
-                               .until = o->has_until ? &o->until : NULL,
-                               .probe = replay_view_probe(&view),
-                               .on_skipped = on_skipped,
-                               .on_progress = on_progress,
-                               .on_log = o->messages ? on_log : NULL,
-                               .ctx = &line};
+    struct replay_args args = {
+        .dir = dir,
+        .binaries = bin,
+        .keeper = &cli->keeper,
+        .env_names = env_agent_names,
+        .from = o->from,
+        .to = (uint64_t)o->to,
+        .trace = o->trace,
+        .until = o->has_until ? &o->until : NULL,
+        .probe = {.fetches = o->fetches.text,
+                  .n = o->fetches.n,
+                  .agent = o->agent,
+                  .origins = o->has_until ? o->until.relation == REPLAY_NONFINITE
+                                          : o->fetches.n == 0,
+                  .on_value = on_value,
+                  .on_scalar = on_scalar,
+                  .on_origin = on_origin,
+                  .on_request = on_request,
+                  .on_ends = on_ends,
+                  .ctx = &view},
+        .on_skipped = on_skipped,
+        .on_progress = on_progress,
+        .on_log = o->messages ? on_log : NULL,
+        .ctx = &line};
     struct replay_result result;
     struct err err = {0};
     int rc, code = CLI_DONE;
 
-    args.probe.fetches = o->fetches.text;
-    args.probe.n = o->fetches.n;
-    args.probe.agent = o->agent;
-    args.probe.origins =
-        o->has_until ? o->until.relation == REPLAY_NONFINITE : o->fetches.n == 0;
     rc = replay_run(&args, &result, &err);
     if (line.is_shown)
         (void)fputs("\r\033[K", stderr);

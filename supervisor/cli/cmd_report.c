@@ -1,3 +1,4 @@
+#include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
@@ -10,7 +11,7 @@
 #include <sys/stat.h>
 
 struct request {
-    const char *metric, *svg;
+    const char *metric, *svg, *marl_eval;
     const char *html; /* a file, or "-": the page is printed in place of the table */
     const char *play;
     enum report_play how;
@@ -76,39 +77,110 @@ static int is_repeated(char *const *paths, size_t n)
     return 0;
 }
 
-/* Finds the directories of n runs; stores *ret_n of them, each run once. */
-static int find_runs(const struct cli *cli, char *const *runs, size_t n, char **paths,
+/* Adds a run, once; path: taken. name: by which it was given; NULL: a pattern means it. */
+static void add_run(const struct cli *cli, char *path, const char *name, char ***paths,
+                    size_t *n)
+{
+    *paths = xreallocarray(*paths, *n + 1, sizeof(**paths));
+    (*paths)[(*n)++] = path;
+    if (!is_repeated(*paths, *n))
+        return;
+    if (name != NULL) {
+        struct err why = {0};
+
+        (void)err_set(&why, ERR_ARG, "%s: the run is given twice", name);
+        on_left_out((void *)(uintptr_t)cli, &why);
+    }
+    free((*paths)[--*n]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds the runs that a pattern means, in the order of their names and numbers. Fails if none of
+ * them can be held. */
+static int add_matching(const struct cli *cli, const char *pattern, char ***paths,
+                        size_t *n, struct err *err)
+{
+    size_t n_found, n_held = 0;
+    struct err why = {0};
+    char **found;
+    int rc = run_dir_match(cli->runs_dir, pattern, &found, &n_found, err);
+
+    if (rc < 0)
+        return rc;
+    qsort(found, n_found, sizeof(*found), by_name);
+    for (size_t i = 0; i < n_found; i++) {
+        struct err last = why;
+
+        if (beneath_hold(found[i], &why) == 0) { /* until the process exits */
+            n_held++;
+            add_run(cli, found[i], NULL, paths, n);
+            continue;
+        }
+        if (last.code < 0)
+            on_left_out((void *)(uintptr_t)cli, &last);
+        free(found[i]);
+    }
+    free(found);
+    if (n_held == 0)
+        return err_pass(err, &why);
+    if (why.code < 0)
+        on_left_out((void *)(uintptr_t)cli, &why);
+    return 0;
+}
+
+/* Finds the directories of n runs, given by their names or by patterns: *ret_n of them, each
+ * once; free them and *ret. */
+static int find_runs(const struct cli *cli, char *const *runs, size_t n, char ***ret,
                      size_t *ret_n, struct err *err)
 {
-    size_t n_found = 0;
+    char *path = NULL;
     int rc = 0;
 
+    *ret = NULL;
+    *ret_n = 0;
     for (size_t i = 0; i < n; i++) {
-        rc = run_dir_find(cli->runs_dir, runs[i], &paths[n_found], err);
-        n_found += rc == 0;
-        if (rc == 0 && is_repeated(paths, n_found)) {
-            struct err why = {0};
-
-            (void)err_set(&why, ERR_ARG, "%s: the run is given twice", runs[i]);
-            on_left_out((void *)(uintptr_t)cli, &why);
-            free(paths[--n_found]);
-        } else if (rc < 0 && n > 1) {
-            on_left_out((void *)(uintptr_t)cli, err);
+        if (runs[i] != NULL && run_dir_is_pattern(runs[i])) {
+            rc = add_matching(cli, runs[i], ret, ret_n, err);
+        } else {
+            rc = run_dir_find(cli->runs_dir, runs[i], &path, err);
+            if (rc == 0)
+                add_run(cli, path, runs[i], ret, ret_n);
         }
+        if (rc < 0 && n > 1)
+            on_left_out((void *)(uintptr_t)cli, err);
     }
-    *ret_n = n_found;
+    return rc;
+}
+
+static int write_marl_eval(const struct request *q, char *const *paths, size_t n,
+                           struct err *err)
+{
+    struct json j = {0};
+    int rc = report_put_marl_eval(paths, n, q->metric, &j, err);
+
+    if (rc == 0) {
+        size_t len;
+        const char *text = json_line(&j, &len);
+
+        rc = cli_write_file(q->marl_eval, text, len, err);
+    }
+    json_done(&j);
     return rc;
 }
 
 static int report(const struct cli *cli, const struct request *q, char *const *runs,
                   size_t n, struct err *err)
 {
-    char **paths = xcalloc(n, sizeof(*paths));
+    char **paths;
     struct report *r = NULL; /* there are no curves; `why` is the reason */
     struct xstream page;
     struct err why = {0};
     size_t n_found;
-    int rc = find_runs(cli, runs, n, paths, &n_found, err);
+    int rc = find_runs(cli, runs, n, &paths, &n_found, err);
 
     if (n_found > 0)
         rc = report_make(&r, paths, n_found, q->metric, on_left_out,
@@ -121,15 +193,15 @@ static int report(const struct cli *cli, const struct request *q, char *const *r
         (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, why.msg);
         rc = 0;
     }
+    if (rc == 0 && q->marl_eval != NULL)
+        rc = write_marl_eval(q, paths, n_found, err);
     if (rc == 0 && q->html != NULL) {
         report_html_runs(paths, n_found, r, &why, q->how, xstream_begin(&page));
         rc = end_page(&page, q->html, err);
     }
     if (r != NULL)
         report_free(r);
-    for (size_t i = 0; i < n_found; i++)
-        free(paths[i]);
-    free(paths);
+    run_dir_list_free(paths, n_found);
     return rc;
 }
 
@@ -182,6 +254,9 @@ static int check_request(const struct cli *cli, struct request *q)
 
     if (q->svg != NULL && !text_ends_with(q->svg, ".svg"))
         return cli_usage(cli, "--svg: %s: curves are drawn as .svg", q->svg);
+    if (q->marl_eval != NULL && !text_ends_with(q->marl_eval, ".json"))
+        return cli_usage(cli, "--marl-eval: %s: the values are written as .json",
+                         q->marl_eval);
     if (q->html != NULL && !is_stdout(q->html) && !text_ends_with(q->html, ".html") &&
         !text_ends_with(q->html, ".htm"))
         return cli_usage(cli, "--html: %s: a page is written as .html, or to - (stdout)",
@@ -209,12 +284,13 @@ static int run_report(struct cli *cli, void *values, int argc, char **argv)
     if (code != 0)
         return code;
     study = argc == 1 ? study_dir_find(cli->runs_dir, argv[0]) : NULL;
-    if (study != NULL && (q->play != NULL || q->metric != NULL)) {
+    if (study != NULL && (q->play != NULL || q->metric != NULL || q->marl_eval != NULL)) {
         free(study);
-        return cli_usage(cli,
-                         q->play != NULL
-                             ? "--play is for runs: the page of a study has no episode"
-                             : "--metric is for runs: a study's file names its column");
+        return cli_usage(
+            cli, "%s",
+            q->play != NULL     ? "--play is for runs: the page of a study has no episode"
+            : q->metric != NULL ? "--metric is for runs: a study's file names its column"
+                                : "--marl-eval is for runs, as 'STUDY/*'");
     }
     if (study != NULL)
         rc = report_study(cli, q, study, &err);
@@ -229,11 +305,15 @@ static int run_report(struct cli *cli, void *values, int argc, char **argv)
 }
 
 static const struct cli_option options[] = {
-    {"metric", "NAME", "a column of progress.csv (default: the team's return)",
+    {"metric", "METRIC", "a column of progress.csv (default: the team's return)",
      CLI_TEXT(struct request, metric)},
     {"csv", NULL, "print every point of every curve as CSV",
      CLI_FLAG(struct request, csv)},
     {"svg", "FILE", "draw the curves", CLI_TEXT(struct request, svg)},
+    {"marl-eval", "FILE",
+     "write the values in the format of the statistics package\n"
+     "marl-eval, by environment, algorithm and seed, as .json",
+     CLI_TEXT(struct request, marl_eval)},
     {"html", "FILE",
      "write a page to send to somebody: one file that loads nothing;\n"
      "- prints it in place of the table",
@@ -258,7 +338,9 @@ const struct command cmd_report = {
         "is\n"
         "the mean without the lowest and highest quarter. Runs that cannot be used are "
         "left\n"
-        "out, with a line that names them.\n"
+        "out, with a line that names them. RUN may have * and ?, quoted: 'mappo-*' "
+        "stands\n"
+        "for all runs of such names, 'lr/*' for those of the study lr.\n"
         "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
         "value\n"
         "goes together; --svg draws parallel coordinates, and each key alone.\n"

@@ -4,7 +4,6 @@
 #include "common/log/log.h"
 #include "supervisor/ask/describe.h"
 #include "supervisor/begin/resume_config.h"
-#include "supervisor/cli/keep.h"
 #include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
 #include "supervisor/rundir/run_record.h"
@@ -54,7 +53,7 @@ static struct resume_from resume_from(const struct resume_options *o,
     return from;
 }
 
-static void print_events(const struct training_args *args)
+static void print_events(const struct training_args *args, const char *why)
 {
     const struct rollout_progress *at = resume_progress(args->resume);
     struct training_result result = {.end = TRAINING_DONE,
@@ -67,20 +66,46 @@ static void print_events(const struct training_args *args)
     result.team_return_mean = record.status.team_return_mean;
     result.total_seconds = record.status.total_s;
     result.total_restarts = record.status.total_restarts;
+    (void)snprintf(result.done_why, sizeof(result.done_why), "%s",
+                   why != NULL ? why : "");
     run_record_done(&record);
     train_print_done(args, &result);
 }
 
+/* Says that the run is done, and what continues it. */
+static void print_done(const struct training_args *args, const char *why,
+                       int is_length_reached)
+{
+    const char *name = run_dir_name(args->dir);
+    const unsigned long long steps = resume_progress(args->resume)->env_steps;
+
+    if (why != NULL)
+        (void)fprintf(stderr, "%s: done, stopped at step %llu: %s; ", name, steps, why);
+    else
+        (void)fprintf(stderr, "%s: done, %llu steps; ", name, steps);
+    if (!tree_exists(run_dir_file(args->dir, "experience")))
+        (void)fprintf(stderr,
+                      "`brood run CONFIG --init-from %s` begins a new run with its "
+                      "weights\n",
+                      name);
+    else if (why == NULL)
+        (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
+    else
+        (void)fprintf(stderr, "--set run.stop_when=none%s continues it\n",
+                      is_length_reached ? " --set run.env_steps=N" : "");
+}
+
 /* Reports a finished run. If the supervisor ended before doing so, first removes its log and
- * older checkpoints, and records that it is done. */
+ * older checkpoints, and records that it is done. why: it ended before its length; or NULL. */
 static int report_done(const struct cli *cli, const struct resume_options *o,
-                       const struct training_args *args, const struct run_config *wanted)
+                       const struct training_args *args, const struct run_config *wanted,
+                       const char *why, int is_length_reached)
 {
     const char *log = run_dir_file(args->dir, "experience");
     const char *name = run_dir_name(args->dir);
     const enum keep_log keep = wanted->experience.keep;
-    const struct retention keep_which =
-        retention_of(wanted, run_dir_began_unix(args->dir));
+    struct retention keep_which = retention_of(wanted, run_dir_began_unix(args->dir));
+    struct verdict verdict;
     uint64_t bytes;
     struct err err = {0};
     char line[256];
@@ -94,26 +119,24 @@ static int report_done(const struct cli *cli, const struct resume_options *o,
         retention_describe_log(name, keep, bytes, line, sizeof(line));
         (void)fprintf(stderr, "%s\n", line);
     }
-    if (o->from == NULL &&
-        retention_drop_old(&keep_which, run_dir_file(args->dir, "checkpoints"), &err) < 0)
+    rc = resume_verdict(args->resume, wanted, &verdict, &err);
+    keep_which.best = verdict.kept.step;
+    if (rc < 0)
+        log_warn("%s: its best checkpoint is not known, so that all stay: %s", name,
+                 err.msg);
+    else if (o->from == NULL &&
+             retention_drop_old(&keep_which, run_dir_file(args->dir, "checkpoints"),
+                                &err) < 0)
         log_warn("%s", err.msg);
-    if (run_record_mark_done(run_dir_path(args->dir), resume_progress(args->resume),
+    if (run_record_mark_done(run_dir_path(args->dir), resume_progress(args->resume), why,
                              &err) < 0)
         log_warn("%s", err.msg);
-    (void)fprintf(stderr, "%s: done, %llu steps; ", name,
-                  (unsigned long long)resume_progress(args->resume)->env_steps);
-    if (tree_exists(log))
-        (void)fprintf(stderr, "--set run.env_steps=N extends it\n");
-    else
-        (void)fprintf(stderr,
-                      "`brood run CONFIG --init-from %s` begins a new run with its "
-                      "weights\n",
-                      name);
+    print_done(args, why, is_length_reached);
     if (cli->json) {
         struct training_args done = *args;
 
         done.wanted = wanted;
-        print_events(&done);
+        print_events(&done, why);
     }
     return CLI_DONE;
 }
@@ -135,6 +158,20 @@ static int refuse_length(const struct cli *cli, const struct training_args *args
     return cli_fail(cli, CLI_USAGE, &err);
 }
 
+/* Refuses to make a run longer that its evaluations have ended. */
+static int refuse_longer(const struct cli *cli, const struct training_args *args,
+                         const char *why)
+{
+    struct err err = {0};
+
+    (void)err_set(&err, ERR_CONFIG,
+                  "%s has stopped at step %llu: %s; --set run.stop_when=none, too, "
+                  "continues it",
+                  run_dir_name(args->dir),
+                  (unsigned long long)resume_progress(args->resume)->env_steps, why);
+    return cli_fail(cli, CLI_USAGE, &err);
+}
+
 /* Refuses a changed configuration, or reports it, as find_config does. */
 static int check_unchanged(const struct cli *cli, struct training_args *args,
                            const struct resume_from *from)
@@ -147,25 +184,13 @@ static int check_unchanged(const struct cli *cli, struct training_args *args,
     return refuse_or_report(cli, args, rc, &err);
 }
 
-/* Reports that lengths for later steps, which the run did not get to, were never in force. */
-static void report_left(const struct cli *cli, const struct training_args *args,
-                        struct change_plan *plan, uint64_t step)
-{
-    char *left = change_plan_cancel_after(plan, step, 1);
-
-    if (left != NULL && !cli->quiet)
-        (void)fprintf(stderr, "%s ended before its length could change: %s\n",
-                      run_dir_name(args->dir), left);
-    free(left);
-}
-
 enum { NOT_REACHED = -1 };
 
-/* Returns the exit code if the checkpoint has reached the length in force there, otherwise
- * NOT_REACHED. With an unchanged length, the run is done unless something is left to do
- * at its last boundary, such as an interrupted evaluation. A new length that the run has
- * already passed is refused, because it would end the run for good; so is any other change,
- * which nothing would follow. */
+/* Returns the exit code if the checkpoint has reached the length in force there, or its
+ * evaluation has ended the run, otherwise NOT_REACHED. With an unchanged length, the run is
+ * done unless something is left to do at its last boundary, such as an interrupted
+ * evaluation. A new length that the run has already passed is refused, because it would end
+ * the run for good; so is any other change, which nothing would follow. */
 static int check_length(const struct cli *cli, const struct resume_options *o,
                         struct training_args *args, const struct resume_from *from,
                         const struct err *unreadable)
@@ -174,24 +199,35 @@ static int check_length(const struct cli *cli, const struct resume_options *o,
     struct run_length length = run_length_of(from->wanted);
     struct resume_config begin = {0};
     struct err err = *unreadable;
-    int code = NOT_REACHED;
+    char *why = resume_ended_why(args->resume, from->wanted);
+    int code = NOT_REACHED, is_reached;
 
     if (from->saved != NULL && resume_config_make(&begin, from, &err) == 0)
         length = change_plan_length(&begin.plan, &begin.config, from->step);
-    if (!run_length_is_reached(length, at->env_steps, at->episodes)) {
+    is_reached = run_length_is_reached(length, at->env_steps, at->episodes);
+    if (!is_reached && why == NULL) {
         resume_config_done(&begin);
         return NOT_REACHED;
     }
     if (err.code < 0)
         code = cli_fail(cli, CLI_USAGE, &err);
-    else if (begin.given.n > 0)
+    else if (begin.given.n > 0 && is_reached)
         code = refuse_length(cli, args, from->wanted);
+    else if (begin.given.n > 0)
+        code = refuse_longer(cli, args, why);
     else if (!at->is_midway)
         code = check_unchanged(cli, args, from);
     if (code == 0) {
-        report_left(cli, args, &begin.plan, from->step);
-        code = report_done(cli, o, args, from->wanted);
+        /* Lengths for later steps, which the run did not get to, were never in force. */
+        char *left = change_plan_cancel_after(&begin.plan, from->step, 1);
+
+        if (left != NULL && !cli->quiet)
+            (void)fprintf(stderr, "%s ended before its length could change: %s\n",
+                          run_dir_name(args->dir), left);
+        free(left);
+        code = report_done(cli, o, args, from->wanted, why, is_reached);
     }
+    free(why);
     resume_config_done(&begin);
     return code;
 }
@@ -346,6 +382,10 @@ static const struct cli_option options[] = {
      CLI_TEXT(struct resume_options, from)},
     {"set", "KEY=VALUE",
      "run.env_steps or run.episodes: extend the run;\n"
+     "run.stop_when: which evaluations end it;\n"
+     "checkpoint.keep_best: of which one the checkpoint is kept\n"
+     "from now on; the best by the former metric is removed\n"
+     "with the older ones;\n"
      "experience.keep: whether to keep the log at the end;\n"
      "cluster.*: on which machines it goes on;\n"
      "env.on_failure: whether failing episodes are skipped",

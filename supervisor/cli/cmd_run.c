@@ -8,7 +8,6 @@
 #include "supervisor/ask/describe.h"
 #include "supervisor/begin/trial.h"
 #include "supervisor/cli/jobs.h"
-#include "supervisor/cli/keep.h"
 #include "supervisor/cli/seeds.h"
 #include "supervisor/cli/train.h"
 #include "supervisor/env/env.h"
@@ -176,38 +175,6 @@ static int take_memory(const struct cli *cli, const char *text, void *to)
     return train_take_memory(cli, text, &o->memory_limit_bytes);
 }
 
-static int check_seeds(const struct cli *cli, const struct run_options *o)
-{
-    if (o->is_series && o->has_seed)
-        return cli_usage(cli, "--seed and --seeds are both given, expected one");
-    if (o->jobs > 1 && !o->is_series)
-        return cli_usage(cli, "--jobs is for --seeds");
-    if (o->jobs > 1 && o->detach)
-        return cli_usage(cli, "--jobs and --detach are both given, expected one");
-    return 0;
-}
-
-/* Trains one run; without --name it gets the configuration's name and a number. */
-static int train_named(const struct cli *cli, struct run_options *o,
-                       const struct run_config *config, const char *suffix,
-                       const struct weights *init)
-{
-    char *name;
-    int code;
-
-    if (o->again != NULL)
-        name = run_dir_name_of(o->again->path);
-    else if (o->name != NULL || *suffix != '\0')
-        name = xasprintf("%s%s", o->name != NULL ? o->name : config->run.name, suffix);
-    else
-        name = NULL;
-    free(o->path);
-    o->path = name != NULL ? xasprintf("%s/%s", cli->runs_dir, name) : NULL;
-    code = train_with_policies(cli, config, name, o, init);
-    free(name);
-    return code;
-}
-
 /* The step of a run's newest checkpoint; -1: there is none. */
 static long long newest_checkpoint(const char *path)
 {
@@ -220,6 +187,7 @@ static long long newest_checkpoint(const char *path)
     return ret;
 }
 
+/* Trains one run; without --name it gets the configuration's name and a number. */
 static int train_seed(const struct cli *cli, struct run_options *o, const uint64_t *seed,
                       const char *suffix, const struct weights *init)
 {
@@ -229,7 +197,7 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     struct config_options co = train_config_options(cli, &o->sets, &search, &trial);
     struct run_config config;
     struct err err = {0};
-    char seed_set[64], *shortage;
+    char seed_set[64], *shortage, *name = NULL;
     int code;
 
     if (o->again != NULL && o->again->committed) {
@@ -252,7 +220,14 @@ static int train_seed(const struct cli *cli, struct run_options *o, const uint64
     if (shortage != NULL)
         cli_warn(cli, o->config_path, shortage);
     free(shortage);
-    code = train_named(cli, o, &config, suffix, init);
+    if (o->again != NULL)
+        name = run_dir_name_of(o->again->path);
+    else if (o->name != NULL || *suffix != '\0')
+        name = xasprintf("%s%s", o->name != NULL ? o->name : config.run.name, suffix);
+    free(o->path);
+    o->path = name != NULL ? xasprintf("%s/%s", cli->runs_dir, name) : NULL;
+    code = train_with_policies(cli, &config, name, o, init);
+    free(name);
     run_config_done(&config);
     return code;
 }
@@ -290,10 +265,10 @@ static int train_all(struct cli *cli, struct run_options *o, const struct weight
 /* ---- the copy of a checkpoint with which all runs of a series begin ----
  *
  * They begin at different times (--seeds --jobs --init-from), and the run that it is of, which may
- * be live, may remove it meanwhile. The copy is a hidden folder of the runs directory, RUNS/.init-<random>, by reference where the
- * disk can. The programs of the series find its name in their environment. It is removed when
- * the series is over; what a kill has left is removed by the next series: whoever uses a copy
- * holds a lock of it.
+ * be live, may remove it meanwhile. The copy is a hidden folder of the runs directory,
+ * RUNS/.init-<random>, by reference where the disk can. The programs of the series find its name
+ * in their environment. It is removed when the series is over; what a kill has left is removed by
+ * the next series: whoever uses a copy holds a lock of it.
  */
 
 #define INIT_COPY_VARIABLE "BROOD_INIT_COPY"
@@ -608,8 +583,12 @@ static int run_run(struct cli *cli, void *values, int argc, char **argv)
     struct err err = {0};
     int code;
 
-    if ((code = check_seeds(cli, o)) != 0)
-        return code;
+    if (o->is_series && o->has_seed)
+        return cli_usage(cli, "--seed and --seeds are both given, expected one");
+    if (o->jobs > 1 && !o->is_series)
+        return cli_usage(cli, "--jobs is for --seeds");
+    if (o->jobs > 1 && o->detach)
+        return cli_usage(cli, "--jobs and --detach are both given, expected one");
     if (argc != 1)
         return cli_usage(cli, "expected one configuration file, got %d", argc);
     o->config_path = argv[0];

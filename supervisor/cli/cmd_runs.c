@@ -1,4 +1,6 @@
-/* `brood runs`: lists the runs. */
+/* `brood runs`: lists the runs and the studies. */
+#include "common/config/schema.h"
+#include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/io/monotonic.h"
 #include "common/io/patience.h"
@@ -10,10 +12,12 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/run_facts.h"
+#include "supervisor/cli/study_status.h"
 #include "supervisor/cli/view_layout.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/rundir/run_dir.h"
+#include "supervisor/study/study_dir.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -26,20 +30,37 @@ enum { ANSWERS_WITHIN_MS = 500, ALL_ANSWER_WITHIN_MS = 2500, AT_LEAST_MS = 20 };
 
 /* ---- the table ---- */
 
-/* The last two are shown if a run has any. */
+/* The last two are shown if a run has any; studies have no column without a head. */
 enum { RUN, STATE, STEPS, PART, RETURN, DISK, BEGAN, TAGS, WHY, N_COLUMNS };
+static const char *const run_heads[N_COLUMNS] = {
+    "run", "state", "steps", "done", "return", "disk", "began (UTC)", "tags", "why"};
+static const char *const study_heads[N_COLUMNS] = {[RUN] = "study",
+                                                   [STATE] = "state",
+                                                   [STEPS] = "trials",
+                                                   [RETURN] = "best trial",
+                                                   [DISK] = "disk"};
 
 struct row {
     char cell[N_COLUMNS][RUN_DIR_NAME_MAX + 1];
 };
 
 struct table {
+    const char *const *heads; /* of its columns; NULL: it has no such column */
     struct row *row;
     size_t n;
 };
 
+/* The first row is that of the heads. */
 static struct row *add_row(struct table *t)
 {
+    if (t->n == 0) {
+        t->row = xcalloc(1, sizeof(*t->row));
+        t->n = 1;
+        for (int i = 0; i < N_COLUMNS; i++)
+            if (t->heads[i] != NULL)
+                (void)snprintf(t->row[0].cell[i], sizeof(t->row[0].cell[i]), "%s",
+                               t->heads[i]);
+    }
     t->row = xreallocarray(t->row, t->n + 1, sizeof(*t->row));
     t->row[t->n] = (struct row){0};
     return &t->row[t->n++];
@@ -48,16 +69,6 @@ static struct row *add_row(struct table *t)
 static void put(struct row *r, int column, const char *text)
 {
     (void)plain_line(r->cell[column], sizeof(r->cell[column]), text, strlen(text));
-}
-
-static void add_head(struct table *t)
-{
-    static const char *const names[N_COLUMNS] = {
-        "run", "state", "steps", "done", "return", "disk", "began (UTC)", "tags", "why"};
-    struct row *r = add_row(t);
-
-    for (int i = 0; i < N_COLUMNS; i++)
-        put(r, i, names[i]);
 }
 
 /* Shows when a run began. began: "2026-01-31T12:00:00.123Z", or NULL. In this year the
@@ -91,29 +102,47 @@ static void put_tags(struct row *r, const struct run_tags *tags)
     }
 }
 
-static void add_run(struct table *t, const struct run_facts *facts, uint64_t disk_bytes)
+/* name: by which commands find it; that of a study's run has the study's before it. */
+static void add_run(struct table *t, const struct run_facts *facts, const char *name,
+                    uint64_t disk_bytes)
 {
     const struct run_status *s = &facts->status;
     struct row *r = add_row(t);
-    char disk[SIZE_TEXT_BYTES], steps[32];
+    char disk[SIZE_TEXT_BYTES], steps[32], returns[RUN_RETURN_TEXT_BYTES];
     const double part = run_status_part(s);
 
-    put(r, RUN, s->run);
+    put(r, RUN, name);
     put(r, STATE, s->state);
     put(r, STEPS, format_count(s->env_steps, steps, sizeof(steps)));
     put(r, PART, "-");
     if (part >= 0)
         (void)snprintf(r->cell[PART], sizeof(r->cell[PART]), "%.0f %%",
                        floor(100 * part));
-    put(r, RETURN, "-");
-    if (!isnan(s->team_return_mean))
-        (void)snprintf(r->cell[RETURN], sizeof(r->cell[RETURN]), "%.2f",
-                       s->team_return_mean);
+    put(r, RETURN, *run_status_returns(s, returns) != '\0' ? returns : "-");
     put(r, DISK, size_text(disk_bytes, disk));
     put_began(r, s->began);
     put_tags(r, &facts->tags);
     if (s->failure != NULL)
         put(r, WHY, s->failure);
+}
+
+static void add_study(struct table *t, const struct study_summary *s, uint64_t disk_bytes)
+{
+    const struct study_report *report = s->report;
+    struct row *r = add_row(t);
+    char disk[SIZE_TEXT_BYTES];
+
+    put(r, RUN, s->name);
+    put(r, STATE, s->state);
+    put(r, STEPS, "-");
+    put(r, RETURN, "-");
+    put(r, DISK, size_text(disk_bytes, disk));
+    if (report != NULL)
+        (void)snprintf(r->cell[STEPS], sizeof(r->cell[STEPS]), "%zu of %zu", s->n_done,
+                       s->n_trials);
+    if (report != NULL && report->n > 0 && report->row[0].is_reached)
+        (void)snprintf(r->cell[RETURN], sizeof(r->cell[RETURN]), "%zu with %.4g",
+                       report->row[0].trial + 1, report->row[0].value.mean);
 }
 
 static void print_table(const struct table *t)
@@ -137,7 +166,8 @@ static void print_table(const struct table *t)
         (void)printf("%-*s  %-*s", width[RUN], r->cell[RUN], width[STATE],
                      r->cell[STATE]);
         for (int i = STEPS; i < BEGAN; i++)
-            (void)printf("  %*s", width[i], r->cell[i]);
+            if (width[i] > 0)
+                (void)printf("  %*s", width[i], r->cell[i]);
         last = WHY;
         while (last > BEGAN && (width[last] == 0 || *r->cell[last] == '\0'))
             last--;
@@ -158,6 +188,7 @@ static void print_json(const struct run_facts *facts, const char *path,
                                        "began",
                                        "state",
                                        "exit_code",
+                                       "done_why",
                                        "failure",
                                        "failure_agent",
                                        "failure_file",
@@ -168,7 +199,8 @@ static void print_json(const struct run_facts *facts, const char *path,
                                        "episodes",
                                        "total_episodes",
                                        "checkpoint_step",
-                                       "team_return_mean"};
+                                       "team_return_mean",
+                                       "returns"};
     struct json j = {0};
 
     json_object(&j);
@@ -176,6 +208,25 @@ static void print_json(const struct run_facts *facts, const char *path,
     json_put_u64(&j, "disk_bytes", disk_bytes);
     json_put_str(&j, "path", path);
     run_tags_json(&facts->tags, &j);
+    json_print(&j, stdout);
+}
+
+static void print_study_json(const struct study_summary *s, const char *path,
+                             uint64_t disk_bytes)
+{
+    struct json j = {0};
+
+    json_object(&j);
+    json_put_str(&j, "study", s->name);
+    json_put_str(&j, "state", s->state);
+    json_put_known(&j, "trials", s->report != NULL, s->n_trials);
+    json_put_known(&j, "trials_done", s->report != NULL, s->n_done);
+    if (s->report != NULL)
+        study_report_put_best(s->report, &j);
+    else
+        json_put_str(&j, "best", NULL);
+    json_put_u64(&j, "disk_bytes", disk_bytes);
+    json_put_str(&j, "path", path);
     json_print(&j, stdout);
 }
 
@@ -198,6 +249,20 @@ struct where {
     size_t n;
 };
 
+/* Whether the pattern can match a state; those of studies are among those of runs. */
+static int check_state(const char *pattern, struct err *err)
+{
+    char list[ERR_MSG_BYTES];
+    size_t n = 0;
+
+    for (; run_states[n] != NULL; n++)
+        if (fnmatch(pattern, run_states[n], 0) == 0)
+            return 0;
+    schema_join_choices(list, sizeof(list), run_states, n);
+    (void)err_set(err, ERR_ARG, "state: found '%.60s', expected %s", pattern, list);
+    return yaml_add_nearest(err, pattern, run_states, n);
+}
+
 static int take_term(struct where *w, char *word, struct err *err)
 {
     char *value = strchr(word, '=');
@@ -214,6 +279,8 @@ static int take_term(struct where *w, char *word, struct err *err)
                        word);
     if (w->n == MAX_TERMS)
         return err_set(err, ERR_ARG, "more than %d conditions", MAX_TERMS);
+    if (field == WHERE_STATE && check_state(value, err) < 0)
+        return err->code;
     w->term[w->n].field = (enum where_field)field;
     w->term[w->n++].pattern = value;
     return 0;
@@ -274,37 +341,43 @@ static int matches(const struct where *w, const struct run_facts *facts, const c
     return 1;
 }
 
-/* waited_ms: for the runs before, of which some may not answer. */
-static void get_facts(struct run_facts *ret, const char *path, int64_t *waited_ms)
+/* The run's name, with its study's before it if the path is below the folder of runs. */
+static const char *name_in(const char *runs_dir, const char *path,
+                           const struct run_facts *facts)
 {
-    const int64_t began_ms = monotonic_ms(), left_ms = ALL_ANSWER_WITHIN_MS - *waited_ms;
+    const char *rest = text_after(path, runs_dir);
+    const char *slash = rest != NULL && *rest == '/' ? strchr(rest + 1, '/') : NULL;
 
-    run_facts_get(ret, path,
-                  left_ms > ANSWERS_WITHIN_MS ? ANSWERS_WITHIN_MS
-                  : left_ms > AT_LEAST_MS     ? (int)left_ms
-                                              : AT_LEAST_MS);
-    if (ret->is_live)
-        *waited_ms += monotonic_ms() - began_ms;
+    return slash != NULL && slash[1] != '\0' ? rest + 1 : facts->status.run;
 }
 
-/* Prints the run as JSON, or adds it to the table. Returns an exit code. */
+/* Prints the run as JSON, or adds it to the table. waited_ms: for the runs before, of which some
+ * may not answer. Returns an exit code. */
 static int take_run(const struct cli *cli, const char *path, const struct where *where,
                     int64_t *waited_ms, struct table *t)
 {
+    const int64_t left_ms = ALL_ANSWER_WITHIN_MS - *waited_ms;
+    int64_t began_ms;
     struct run_facts facts;
     struct err err = {0};
 
     if (beneath_hold(path, &err) < 0) /* or it has gone, or is a link now */
         return err_is_failure(err.code) ? cli_fail(cli, CLI_FAILED, &err) : CLI_DONE;
     patience_enter(path);
-    get_facts(&facts, path, waited_ms);
+    began_ms = monotonic_ms();
+    run_facts_get(&facts, path,
+                  left_ms > ANSWERS_WITHIN_MS ? ANSWERS_WITHIN_MS
+                  : left_ms > AT_LEAST_MS     ? (int)left_ms
+                                              : AT_LEAST_MS);
+    if (facts.is_live)
+        *waited_ms += monotonic_ms() - began_ms;
     if (matches(where, &facts, path)) {
         const uint64_t disk_bytes = tree_disk_bytes(path);
 
         if (cli->json)
             print_json(&facts, path, disk_bytes);
         else
-            add_run(t, &facts, disk_bytes);
+            add_run(t, &facts, name_in(cli->runs_dir, path, &facts), disk_bytes);
     }
     run_facts_done(&facts);
     patience_leave();
@@ -312,37 +385,145 @@ static int take_run(const struct cli *cli, const char *path, const struct where 
     return CLI_DONE;
 }
 
+/* A study has a name and a state. state: NULL: any, it is not known yet. */
+static int study_matches(const struct where *w, const char *name, const char *state)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        const int is_state = w->term[i].field == WHERE_STATE;
+        const char *text = is_state                         ? state
+                           : w->term[i].field == WHERE_NAME ? name
+                                                            : NULL;
+
+        if (is_state && state == NULL)
+            continue;
+        if (text == NULL || fnmatch(w->term[i].pattern, text, 0) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* To know a study's state, all of its runs are read: only if the rest matches. */
+static void take_study(const struct cli *cli, const char *path, const struct where *where,
+                       struct table *t)
+{
+    struct study_summary s;
+
+    if (!study_matches(where, text_base_name(path), NULL) ||
+        beneath_hold(path, NULL) < 0) /* or it has gone, or is a link of somebody else */
+        return;
+    patience_enter(path);
+    study_summary_read(&s, path);
+    if (study_matches(where, s.name, s.state)) {
+        const uint64_t disk_bytes = tree_disk_bytes(path);
+
+        if (cli->json)
+            print_study_json(&s, path, disk_bytes);
+        else
+            add_study(t, &s, disk_bytes);
+    }
+    study_summary_done(&s);
+    patience_leave();
+    beneath_release(path);
+}
+
 struct options {
     const char *where;
 };
 
+struct tables {
+    struct table runs, studies;
+    int64_t waited_ms; /* for answers of runs */
+};
+
+/* The runs that a name or a pattern means, or (NULL) all: run_dir_list_free. */
+static int find_runs(const struct cli *cli, const char *name, char ***ret, size_t *ret_n,
+                     struct err *err)
+{
+    char *path = NULL;
+    int rc;
+
+    *ret = NULL;
+    *ret_n = 0;
+    if (name == NULL)
+        return run_dir_list(cli->runs_dir, ret, ret_n, err);
+    if (run_dir_is_pattern(name))
+        return run_dir_match(cli->runs_dir, name, ret, ret_n, err);
+    rc = run_dir_find(cli->runs_dir, name, &path, err);
+    if (rc < 0)
+        return rc;
+    *ret = xcalloc(1, sizeof(**ret));
+    (*ret)[(*ret_n)++] = path;
+    return 0;
+}
+
+/* The studies that a name, a path or a pattern means, or (NULL) all: run_dir_list_free. */
+static void find_studies(const struct cli *cli, const char *name, char ***ret,
+                         size_t *ret_n)
+{
+    size_t n, kept = 0;
+
+    if (name != NULL && !run_dir_is_pattern(name)) {
+        *ret = xcalloc(1, sizeof(**ret));
+        (*ret)[0] = study_dir_find(cli->runs_dir, name);
+        *ret_n = (*ret)[0] != NULL;
+        return;
+    }
+    study_dir_list(cli->runs_dir, ret, &n);
+    for (size_t i = 0; i < n; i++)
+        if (name == NULL || fnmatch(name, text_base_name((*ret)[i]), 0) == 0)
+            (*ret)[kept++] = (*ret)[i];
+        else
+            free((*ret)[i]);
+    *ret_n = kept;
+}
+
+/* Lists the runs and studies that a name or a pattern means; NULL: all. Returns an exit code. */
+static int list(const struct cli *cli, const char *name, const struct where *where,
+                struct tables *t)
+{
+    struct err err = {0};
+    char **runs, **studies;
+    size_t n_runs, n_studies;
+    int code = CLI_DONE, rc = find_runs(cli, name, &runs, &n_runs, &err);
+
+    for (size_t i = 0; rc == 0 && i < n_runs && code == CLI_DONE; i++)
+        code = take_run(cli, runs[i], where, &t->waited_ms, &t->runs);
+    run_dir_list_free(runs, n_runs);
+    find_studies(cli, name, &studies, &n_studies);
+    for (size_t i = 0; i < n_studies; i++)
+        take_study(cli, studies[i], where, &t->studies);
+    run_dir_list_free(studies, n_studies);
+    if (rc < 0 && (rc != ERR_NOT_FOUND || n_studies == 0))
+        code = cli_fail(cli, rc == ERR_NOT_FOUND ? CLI_NOT_THERE : CLI_FAILED, &err);
+    return code;
+}
+
 static int run_runs(struct cli *cli, void *values, int argc, char **argv)
 {
     const struct options *o = values;
-    struct table t = {0};
+    struct tables tables = {.runs.heads = run_heads, .studies.heads = study_heads};
     struct where where = {0};
     struct err err = {0};
-    int64_t waited_ms = 0;
-    char **paths;
-    size_t n;
     int code = CLI_DONE;
 
-    if (argc > 0)
-        return cli_usage(cli, "expected no arguments");
     if (o->where != NULL && take_where(&where, o->where, &err) < 0) {
         free(where.text);
         return cli_usage(cli, "--where: %s", err.msg);
     }
-    if (run_dir_list(cli->runs_dir, &paths, &n, &err) < 0)
-        code = cli_fail(cli, CLI_FAILED, &err);
-    if (!cli->json && n > 0)
-        add_head(&t);
-    for (size_t i = 0; i < n && code == CLI_DONE; i++)
-        code = take_run(cli, paths[i], &where, &waited_ms, &t);
-    print_table(&t);
+    for (int i = 0; i < argc; i++) {
+        const int one = list(cli, argv[i], &where, &tables);
+
+        code = code == CLI_DONE ? one : code;
+    }
+    if (argc == 0)
+        code = list(cli, NULL, &where, &tables);
+    print_table(&tables.runs);
+    if (tables.runs.n > 0 && tables.studies.n > 0)
+        (void)putchar('\n');
+    print_table(&tables.studies);
     free(where.text);
-    free(t.row);
-    run_dir_list_free(paths, n);
+    free(tables.runs.row);
+    free(tables.studies.row);
     return code;
 }
 
@@ -356,16 +537,22 @@ static const struct cli_option options[] = {
 
 const struct command cmd_runs = {
     .name = "runs",
-    .arguments = "[options]",
-    .summary = "List the runs: state, steps, last return, disk use",
+    .arguments = "[RUN... | STUDY...] [options]",
+    .summary = "List the runs and studies: state, steps, last return, disk use",
     .options = options,
     CLI_INTO(struct options, 0),
     .help =
+        "\nRUN and STUDY may have * and ?, quoted: 'mappo-*', and 'lr/*' for the runs "
+        "of\n"
+        "the study lr; without them, all are listed.\n"
         "\nThe newest run comes first. Commands use it where RUN is left out. All runs "
         "of\n"
         "other users together are read for at most three seconds; a line says how many\n"
         "were not read whole. A run whose journal cannot be read is \"unreadable\". The\n"
-        "last column says why runs failed.\n"
+        "last column says why runs failed. Below the runs are the studies, with the "
+        "trials\n"
+        "that are over and the best so far; only conditions on name and state hold for\n"
+        "them.\n"
         "\nexample: brood runs --where 'state=done tag=paper algorithm=mappo'\n",
     .run = run_runs,
 };

@@ -44,17 +44,6 @@ static void print_changes(const struct cli *cli, uint64_t at, const char *change
         (void)printf("nothing changes: the values are these already\n");
 }
 
-static void print_answer(const struct cli *cli, const struct msg *m)
-{
-    char *changes = text_of(m, "changes"), *waits = text_of(m, "waits");
-    uint64_t at = 0;
-
-    (void)msg_get_u64(&m->body, "at", UINT64_MAX, &at, NULL);
-    print_changes(cli, at, changes, waits);
-    free(changes);
-    free(waits);
-}
-
 /* Sends the words as the request's parameter `what`. */
 static int ask(struct control_client *c, const char *what,
                const struct cli_changes *words, const uint64_t *at,
@@ -77,34 +66,21 @@ int cli_change_run(const struct cli *cli, struct control_client *c, const char *
 {
     const struct msg *answer;
     struct cli_wait wait;
+    char *taken, *waits;
+    uint64_t taken_at = 0;
     int rc;
 
     cli_wait_begin(&wait, cli, path, c);
     rc = ask(c, "changes", changes, at, &answer, err);
-    if (rc == 0)
-        print_answer(cli, answer);
+    if (rc < 0)
+        return rc;
+    taken = text_of(answer, "changes");
+    waits = text_of(answer, "waits");
+    (void)msg_get_u64(&answer->body, "at", UINT64_MAX, &taken_at, NULL);
+    print_changes(cli, taken_at, taken, waits);
+    free(taken);
+    free(waits);
     return rc;
-}
-
-static void print_cancelled(const struct cli *cli, const msgpack_object *answer)
-{
-    struct arena arena = ARENA_ZERO;
-    struct run_status s;
-
-    if (cli->json) {
-        struct json j = {0};
-
-        msg_json_begin_event(&j, "cancel");
-        msg_json_put_pairs(&j, answer);
-        json_print(&j, stdout);
-    }
-    if (cli->json || cli->quiet)
-        return;
-    run_status_unpack_pending(&s, "cancelled", answer, &arena);
-    if (s.n_pending == 0)
-        (void)printf("nothing was pending\n");
-    cli_print_pending("cancelled: ", s.pending, s.n_pending);
-    arena_done(&arena);
 }
 
 /* Cancels the pending changes of these keys; without any: all of them. */
@@ -112,12 +88,25 @@ static int cancel_changes(const struct cli *cli, struct control_client *c,
                           const struct cli_changes *keys, struct err *err)
 {
     const struct msg *answer;
+    struct arena arena = ARENA_ZERO;
+    struct run_status s;
     const int rc = ask(c, "cancel", keys, NULL, &answer, err);
 
     if (rc == ERR_TIMEOUT)
         (void)err_add(err, CLI_NOT_TAKEN_BACK);
-    if (rc == 0)
-        print_cancelled(cli, &answer->body);
+    if (rc == 0 && cli->json) {
+        struct json j = {0};
+
+        msg_json_begin_event(&j, "cancel");
+        msg_json_put_pairs(&j, &answer->body);
+        json_print(&j, stdout);
+    } else if (rc == 0 && !cli->quiet) {
+        run_status_unpack_pending(&s, "cancelled", &answer->body, &arena);
+        if (s.n_pending == 0)
+            (void)printf("nothing was pending\n");
+        cli_print_pending("cancelled: ", s.pending, s.n_pending);
+        arena_done(&arena);
+    }
     return rc;
 }
 

@@ -176,6 +176,8 @@ static void print_text(const struct run_status *s, int is_live,
     if (s->not_portable != NULL)
         (void)printf("; exact on this kind of machine only: %s",
                      PLAIN_NAME(s->not_portable));
+    if (s->done_why != NULL)
+        (void)printf("\n  why: %s", PLAIN_NAME(s->done_why));
     if (s->failure != NULL)
         (void)printf("\n  why: %s", PLAIN_NAME(s->failure));
     if (s->stalled_why != NULL)

@@ -6,12 +6,14 @@
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/control/msg_json.h"
 #include "supervisor/rundir/run_dir.h"
+#include "supervisor/rundir/run_record.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum {
@@ -69,6 +71,24 @@ static int is_program_of(const char *path)
            a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
+/* Of a run that is over: says so, and which command goes on from it. */
+static void add_what_goes_on(const char *path, struct err *err)
+{
+    struct run_record r;
+
+    run_record_read(&r, path);
+    if (!r.is_live && !r.is_unreadable && strcmp(r.status.state, "done") == 0)
+        (void)err_add(
+            err,
+            "it is done: `brood resume %s --set run.env_steps=N` makes it longer, "
+            "`brood fork` begins another one from it",
+            r.status.run);
+    else if (!r.is_live && !r.is_unreadable)
+        (void)err_add(err, "it is over (%s): `brood resume %s` goes on", r.status.state,
+                      r.status.run);
+    run_record_done(&r);
+}
+
 int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **ret_path,
                  struct control_client **ret, struct err *err)
 {
@@ -89,6 +109,8 @@ int cli_open_run(const struct cli *cli, const char *run, int timeout_ms, char **
     /* Another user's run: report that, because it may well be running. */
     if (rc < 0 && *ret_path != NULL && run_dir_denied(*ret_path, NULL) < 0)
         rc = run_dir_denied(*ret_path, err);
+    else if (rc == ERR_NOT_FOUND && *ret_path != NULL)
+        add_what_goes_on(*ret_path, err);
     return rc;
 }
 
@@ -179,24 +201,11 @@ static int steer_run(struct cli *cli, void *values, int argc, char **argv)
     return ask(cli, argv[0], NULL, done, &err) < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 
-/* Reports that the only argument is not an agent of the newest run; it may be a run. */
-static int fail_agent(const struct cli *cli, const char *word, const struct err *err)
-{
-    char *path = NULL, names[256];
-    int code;
-
-    if (run_dir_find(cli->runs_dir, word, &path, NULL) < 0)
-        return cli_fail_run(cli, err);
-    code = cli_usage(cli, "%s is a run; name one of its agents, too: %s", word,
-                     run_agent_names(path, names, sizeof(names)));
-    free(path);
-    return code;
-}
-
 static int steer_agent(struct cli *cli, void *values, int argc, char **argv)
 {
     const char *done = cli->command == &cmd_kill ? "killed" : "a new process is in place";
     const char *run, *agent;
+    char *path = NULL, names[256];
     struct err err = {0};
     int rc;
 
@@ -205,8 +214,14 @@ static int steer_agent(struct cli *cli, void *values, int argc, char **argv)
     run = argc == 2 ? argv[0] : NULL;
     agent = argv[argc - 1];
     rc = ask(cli, run, agent, done, &err);
-    if (rc == ERR_NOT_FOUND && run == NULL)
-        return fail_agent(cli, agent, &err);
+    if (rc == ERR_NOT_FOUND && run == NULL &&
+        run_dir_find(cli->runs_dir, agent, &path, NULL) == 0) {
+        const int code = cli_usage(cli, "%s is a run; name one of its agents, too: %s",
+                                   agent, run_agent_names(path, names, sizeof(names)));
+
+        free(path);
+        return code;
+    }
     return rc < 0 ? cli_fail_run(cli, &err) : CLI_DONE;
 }
 

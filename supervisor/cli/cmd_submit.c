@@ -172,27 +172,20 @@ static int take_turn(const struct submit *s, struct err *err)
     return rc;
 }
 
-static int is_taken(const struct submit *s, const char *name)
-{
-    char *folder = submitted_folder(s->runs_dir, name);
-    char *run = xasprintf("%s/%s", s->runs_dir, name);
-    const int ret = access(folder, F_OK) == 0 || access(run, F_OK) == 0;
-
-    free(folder);
-    free(run);
-    return ret;
-}
-
 /* Names a run as `brood run` does: with the first free number. free(). */
 static char *choose_name(const struct submit *s, const struct run_config *config)
 {
-    char *name;
-
     if (s->name != NULL || s->seeds.n > 0)
         return xstrdup(s->name != NULL ? s->name : config->run.name);
     for (int i = 1; i < MAX_NUMBER; i++) {
-        name = xasprintf("%s-%d", config->run.name, i);
-        if (!is_taken(s, name))
+        char *name = xasprintf("%s-%d", config->run.name, i);
+        char *folder = submitted_folder(s->runs_dir, name);
+        char *run = xasprintf("%s/%s", s->runs_dir, name);
+        const int is_free = access(folder, F_OK) != 0 && access(run, F_OK) != 0;
+
+        free(folder);
+        free(run);
+        if (is_free)
             return name;
         free(name);
     }

@@ -1,8 +1,9 @@
 #include "common/config/changes.h"
-#include "common/config/yaml_tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/begin/policies.h"
+#include "supervisor/begin/run_metrics.h"
 #include "supervisor/cli/jobs.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/cli/train.h"
@@ -196,14 +197,19 @@ static void print_event(const struct sweep *w, size_t i, const struct study_run 
 
 static void print_progress(const struct sweep *w, const struct study_run *run, int code)
 {
-    char value[64], step[48] = "", best[64] = "";
+    char value[160], step[48] = "", best[64] = "";
 
     if (!isnan(run->value))
         (void)snprintf(value, sizeof(value), "%.4g", run->value);
     else if (run->failure != NULL)
         (void)snprintf(value, sizeof(value), "failed");
     else
-        (void)snprintf(value, sizeof(value), "has no value (exit code %d)", code);
+        (void)snprintf(value, sizeof(value), "has no value%s%.100s (exit code %d)",
+                       code == 0 ? " of " : "",
+                       code != 0                 ? ""
+                       : w->study.column != NULL ? w->study.column
+                                                 : "a return",
+                       code);
     if (w->stage.until > 0 && run->failure == NULL)
         (void)snprintf(step, sizeof(step), " at step %" PRIu64, w->stage.until);
     if (!isnan(w->best))
@@ -368,21 +374,6 @@ static double *values_of(const struct sweep *w)
     return value;
 }
 
-/* Goes on to the next rung, in which some of the trials take part. Returns 0 if there is none. */
-static int go_up(struct sweep *w)
-{
-    const size_t n = w->stage.n;
-    const uint64_t step = w->stage.until;
-    double *value = values_of(w);
-    const int goes_on = study_stage_next(&w->stage, value);
-
-    free(value);
-    if (goes_on)
-        say(w, "%s: %zu of %zu trials continue from step %" PRIu64, w->name, w->stage.n,
-            n, step);
-    return goes_on && w->stage.n > 0;
-}
-
 /* Prints the error below the view. */
 static int fail(struct sweep *w, struct err *err)
 {
@@ -394,32 +385,30 @@ static int fail(struct sweep *w, struct err *err)
 static int run_rungs(struct sweep *w)
 {
     struct err err = {0};
-    int code, rc = 0;
 
-    do {
-        code = run_stage(w);
-        if (code == 0 && w->stage.until > 0)
-            rc = keep_values(w, &err);
-    } while (code == 0 && rc == 0 && go_up(w));
-    return rc == 0 ? code : fail(w, &err);
+    for (;;) { /* a rung, in which some trials of the one below take part */
+        const int code = run_stage(w);
+        const size_t n = w->stage.n;
+        const uint64_t step = w->stage.until;
+        double *value;
+        int goes_on;
+
+        if (code != 0)
+            return code;
+        if (step > 0 && keep_values(w, &err) < 0)
+            return fail(w, &err);
+        value = values_of(w);
+        goes_on = study_stage_next(&w->stage, value);
+        free(value);
+        if (goes_on)
+            say(w, "%s: %zu of %zu trials continue from step %" PRIu64, w->name,
+                w->stage.n, n, step);
+        if (!goes_on || w->stage.n == 0)
+            return 0;
+    }
 }
 
 /* ---- population based training ---- */
-
-static void print_replaced(const struct sweep *w)
-{
-    const struct lineage *l = &w->stage.lineage;
-    const int is_last = l->n == w->study.pbt.rounds;
-
-    say(w, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
-        w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
-    for (size_t i = 0; i < w->stage.n && !is_last; i++) {
-        const size_t from = lineage_from(l, l->n - 1, i);
-
-        if (from != i)
-            say(w, "%s: %zu becomes a fork of %zu", w->name, i + 1, from + 1);
-    }
-}
 
 /* Fails if a run keeps the round from ending: a user stopped it, or its command was
  * refused. */
@@ -443,6 +432,7 @@ static int check_round(const struct sweep *w)
 /* Adds the round to the lineage. Fails if no member has a value. */
 static int end_round(struct sweep *w, struct err *err)
 {
+    struct lineage *l = &w->stage.lineage;
     double *value = values_of(w);
     struct study_run first = study_stage_look(&w->stage, 0);
     size_t failed = 0;
@@ -451,7 +441,7 @@ static int end_round(struct sweep *w, struct err *err)
     for (size_t i = 0; i < w->stage.n; i++)
         failed += isnan(value[i]);
     rc = failed < w->stage.n
-             ? lineage_add(&w->stage.lineage, w->stage.dir, value, err)
+             ? lineage_add(l, w->stage.dir, value, err)
              : err_set(err, ERR_STATE,
                        "%s: no member has a value after round %zu, so that none "
                        "can be continued; `brood logs %s/%s` shows why one failed, and "
@@ -459,9 +449,19 @@ static int end_round(struct sweep *w, struct err *err)
                        w->name, w->stage.rung + 1, w->name, name_of_run(&first));
     study_run_done(&first);
     free(value);
-    if (rc == 0)
-        print_replaced(w);
-    return rc;
+    if (rc < 0)
+        return rc;
+    say(w, "%s: round %zu of %zu is over at step %" PRIu64, w->name, l->n,
+        w->study.pbt.rounds, lineage_step(&w->study, l->n - 1));
+    if (l->n == w->study.pbt.rounds)
+        return 0;
+    for (size_t i = 0; i < w->stage.n; i++) {
+        const size_t from = lineage_from(l, l->n - 1, i);
+
+        if (from != i)
+            say(w, "%s: %zu becomes a fork of %zu", w->name, i + 1, from + 1);
+    }
+    return 0;
 }
 
 static void on_skipped(void *ctx, const char *line)
@@ -532,45 +532,84 @@ static int run_study(struct sweep *w)
 static int read_config(const struct sweep *w, const char *const *sets, size_t n,
                        config_line_fn dropped, struct run_config *ret, struct err *err)
 {
+    const struct study *s = &w->study;
     struct policy_search search = cli_policy_search(w->cli);
-    struct config_options co = train_config_options(
-        w->cli, &(struct cli_texts){(const char **)(uintptr_t)sets, n}, &search, NULL);
+    const char **all = xcalloc(s->n_sets + n + 1, sizeof(*all));
+    struct config_options co;
+    int rc;
 
+    for (size_t i = 0; i < s->n_sets + n; i++)
+        all[i] = i < s->n_sets ? s->sets[i] : sets[i - s->n_sets];
+    co = train_config_options(w->cli, &(struct cli_texts){all, s->n_sets + n}, &search,
+                              NULL);
     co.dropped = dropped;
-    return run_config_read(ret, w->study.base, &co, err);
+    rc = run_config_read(ret, s->base, &co, err);
+    free(all);
+    return rc;
 }
 
-/* Whether metric.column is one of those that progress.csv will have. */
-static int check_column(const struct study *s, const struct run_config *c,
+/* Whether the metric can have a value where trials are compared for the first time: with asha and
+ * pbt on their way, else at their end, when they are evaluated once more. A return that the study
+ * does not name may be that of an evaluation. max_steps: of an episode; 0: not known. */
+static int check_first_value(const struct study *s, const struct run_config *c,
+                             uint64_t max_steps, struct err *err)
+{
+    const int is_pbt = s->method == STUDY_PBT, is_asha = s->method == STUDY_ASHA;
+    const uint64_t first = is_pbt    ? s->pbt.interval
+                           : is_asha ? s->rungs[0]
+                                     : (uint64_t)c->run.env_steps;
+    const uint64_t evaluated = c->evaluation.every_env_steps > 0 && !is_pbt && !is_asha
+                                   ? 1
+                                   : (uint64_t)c->evaluation.every_env_steps;
+    const uint64_t ended = max_steps * (uint64_t)c->env.copies;
+    const struct err_place at = {.file = s->file,
+                                 .key = is_pbt              ? "method.pbt.interval"
+                                        : is_asha           ? "method.asha.rungs"
+                                        : s->column != NULL ? "metric.column"
+                                                            : "base"};
+
+    if (first == 0) /* the base counts episodes */
+        return 0;
+    if (s->column != NULL && text_after(s->column, "eval/") != NULL &&
+        (evaluated == 0 || first < evaluated))
+        return err_set_at(err, ERR_CONFIG, &at,
+                          "trials are compared at step %" PRIu64
+                          ", before the first evaluation (evaluation.every_env_steps is "
+                          "%" PRIu64 "): none would have a value of %s",
+                          first, evaluated, s->column);
+    if ((s->column == NULL || text_after(s->column, "rollout/") != NULL) &&
+        first < ended && (s->column != NULL || evaluated == 0 || first < evaluated))
+        return err_set_at(err, ERR_CONFIG, &at,
+                          "trials are compared at step %" PRIu64
+                          ", before an episode has ended (env.copies x max_steps is "
+                          "%" PRIu64 "): none would have a return",
+                          first, ended);
+    return 0;
+}
+
+/* Whether metric.column is one of those that progress.csv will have, and has values in time, and
+ * whether the rules of the configuration have such columns. */
+static int check_metric(const struct study *s, const struct run_config *c,
                         struct err *err)
 {
+    const struct err_place at = {.file = s->file, .key = "metric.column"};
     struct vec_env *env = NULL;
     struct metrics *m = NULL;
-    const char **columns;
-    size_t n;
-    int found = 0, rc = vec_env_new(&env, &c->env, (uint64_t)c->run.seed,
-                                    ENV_DRAWS_TRAINING, 0, err);
+    int rc =
+        vec_env_new(&env, &c->env, (uint64_t)c->run.seed, ENV_DRAWS_TRAINING, 0, err);
 
-    if (rc < 0)
-        return rc;
-    rc = training_metrics(&m, c, vec_env_spec(env), err);
-    if (rc < 0) {
-        vec_env_free(env);
-        return rc;
-    }
-    n = metrics_fixed_count(m);
-    columns = xcalloc(n + 1, sizeof(*columns));
-    for (size_t i = 0; i < n; i++) {
-        columns[i] = metrics_name(m, i);
-        found |= strcmp(columns[i], s->column) == 0;
-    }
-    if (!found) {
-        rc = err_set_at(err, ERR_CONFIG,
-                        ERR_AT(.file = s->file, .line = 0, .key = "metric.column"),
-                        "progress.csv will have no column '%s'", s->column);
-        (void)yaml_add_nearest(err, s->column, columns, n);
-    }
-    free(columns);
+    if (rc == 0)
+        rc = run_metrics_new(&m, c, vec_env_spec(env), err);
+    if (rc == 0 && s->column != NULL)
+        rc = run_metrics_check_column(m, s->column, &at, err);
+    if (rc == 0)
+        rc = check_first_value(s, c, (uint64_t)vec_env_spec(env)->max_steps, err);
+    if (rc == 0 && s->method == STUDY_PBT && c->run.has_stop_when)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.file = s->file, .key = "method.pbt"),
+                        "its members go on until the last round, expected run.stop_when: "
+                        "none in the configuration");
+    if (rc == 0)
+        rc = run_metrics_check_rules(m, c, 1, err);
     metrics_free(m);
     vec_env_free(env);
     return rc;
@@ -591,21 +630,11 @@ static int check_last_rung(const struct study *s, const struct run_config *c,
         "the last rung, %" PRIu64 ", is beyond run.env_steps, %" PRIu64, last, steps);
 }
 
-/* Whether the policies that a trial names are there. */
-static int check_policies(const struct sweep *w, const struct run_config *c,
-                          struct err *err)
-{
-    const struct policy_search search = cli_policy_search(w->cli);
-    struct policies *policies = NULL;
-    const int rc = policies_find(&policies, c, &search, err);
-
-    policies_free(policies);
-    return rc;
-}
-
-/* Reads the configuration of every trial, so that none is refused later. */
+/* Reads the configuration of every trial and finds its policies, so that none is refused
+ * later. */
 static int check_trials(struct sweep *w, struct err *err)
 {
+    const struct policy_search search = cli_policy_search(w->cli);
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < w->study.trials; i++) {
@@ -616,12 +645,15 @@ static int check_trials(struct sweep *w, struct err *err)
 
         rc = read_config(w, sets, n, i == 0 ? cli_dropped : cli_not_yet, &c, err);
         if (rc == 0) {
+            struct policies *policies = NULL;
+
             w->run_steps = (uint64_t)c.run.env_steps;
             rc = check_last_rung(&w->study, &c, err);
             if (rc == 0)
-                rc = check_policies(w, &c, err);
-            if (rc == 0 && i == 0 && w->study.column != NULL)
-                rc = check_column(&w->study, &c, err);
+                rc = policies_find(&policies, &c, &search, err);
+            policies_free(policies);
+            if (rc == 0 && i == 0)
+                rc = check_metric(&w->study, &c, err);
             run_config_done(&c);
         }
         arena_done(&arena);
@@ -765,7 +797,7 @@ static int sweep(struct sweep *w)
 /* "studies/lr.yaml": "lr"; free(). */
 static char *name_of(const char *file)
 {
-    const char *slash = strrchr(file, '/'), *base = slash != NULL ? slash + 1 : file;
+    const char *base = text_base_name(file);
     const char *dot = strrchr(base, '.');
 
     return dot != NULL && dot > base ? xstrndup(base, (size_t)(dot - base))
@@ -819,6 +851,7 @@ static void make_srun(struct sweep *sweep, int n_options, char **options,
 struct options {
     long long at_once;
     const char *name, *launcher;
+    struct cli_texts sets;
     int retries_failed;
 };
 
@@ -834,7 +867,7 @@ static int run_sweep(struct cli *cli, void *values, int argc, char **argv)
 
     if (code != 0)
         return code;
-    if (study_read(&w.study, argv[0], &err) < 0)
+    if (study_read(&w.study, argv[0], o->sets.text, o->sets.n, &err) < 0)
         return cli_fail(cli, CLI_USAGE, &err);
     if (strcmp(o->launcher, "slurm") == 0)
         make_srun(&w, argc - 1, argv + 1, &arena);
@@ -857,6 +890,10 @@ static const struct cli_option options[] = {
      CLI_TEXT(struct options, launcher)},
     {"name", "NAME", "of the study; default: the file's name",
      CLI_TEXT(struct options, name)},
+    {"set", "KEY=VALUE",
+     "a value that the base has in all trials, of a key that the\n"
+     "study does not search; repeatable",
+     CLI_TEXTS(struct options, sets)},
     {"retry-failed", NULL, "continue runs that failed in an earlier sweep, once each",
      CLI_FLAG(struct options, retries_failed)},
     {0}};
@@ -880,6 +917,7 @@ const struct command cmd_sweep = {
         "  metric: {column: eval/team_return/agent, mode: max, last: 3}\n"
         "  trials: 24                      # a grid has one for every combination\n"
         "  seeds: [1, 2]                   # a trial's value is the mean over them\n"
+        "  seed: 0                         # of the draws\n"
         "  limits: {cores: 2, memory: 8G}  # of a trial\n"
         "\nTrials are the runs STUDY/1-s1 and so on, which can be watched and steered as "
         "any\n"

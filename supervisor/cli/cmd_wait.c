@@ -10,52 +10,33 @@
 
 enum { JOB_EVERY_MS = 1000 }; /* Slurm is asked */
 
-/* Waits until the run in directory `path` is over, and returns the run's exit code. */
-static int wait_for_end(const char *path)
+static int run_wait(struct cli *cli, void *values, int argc, char **argv)
 {
     struct pollfd fds[RUN_WATCH_FDS];
     struct run_watch w;
-    int code;
-
-    run_watch_begin(&w, path);
-    while (!run_watch_is_over(&w, &code)) {
-        run_watch_poll(&w, fds);
-        (void)poll(fds, RUN_WATCH_FDS, RUN_WATCH_EVERY_MS);
-    }
-    run_watch_end(&w);
-    return code;
-}
-
-/* Finds the run; if it was submitted and has no directory yet, as soon as it has one. */
-static int await_directory(const struct cli *cli, const char *name, char **ret,
-                           struct err *err)
-{
-    struct submitted job;
-    int rc;
-
-    while ((rc = run_dir_find(cli->runs_dir, name, ret, err)) < 0) {
-        if (name == NULL || !submitted_find(&job, cli->runs_dir, name) ||
-            !submitted_is_live(&job))
-            break;
-        (void)poll(NULL, 0, JOB_EVERY_MS);
-    }
-    return rc;
-}
-
-static int run_wait(struct cli *cli, void *values, int argc, char **argv)
-{
     struct run_facts facts = {0};
+    struct submitted job;
     struct err err = {0};
     const char *name = argv[0];
     char *path = NULL;
     int code, has_end;
 
-    if (await_directory(cli, name, &path, &err) < 0)
-        return cli_fail_run(cli, &err);
+    /* A run that was submitted may have no directory yet. */
+    while (run_dir_find(cli->runs_dir, name, &path, &err) < 0) {
+        if (name == NULL || !submitted_find(&job, cli->runs_dir, name) ||
+            !submitted_is_live(&job))
+            return cli_fail_run(cli, &err);
+        (void)poll(NULL, 0, JOB_EVERY_MS);
+    }
     if (run_record_exit_code(path, &has_end) < 0 && run_dir_denied(path, &err) < 0) {
         code = cli_fail_run(cli, &err);
     } else {
-        code = wait_for_end(path);
+        run_watch_begin(&w, path);
+        while (!run_watch_is_over(&w, &code)) {
+            run_watch_poll(&w, fds);
+            (void)poll(fds, RUN_WATCH_FDS, RUN_WATCH_EVERY_MS);
+        }
+        run_watch_end(&w);
         if (!cli->quiet)
             run_facts_get(&facts, path, 0);
         if (!cli->quiet && cli->json) {

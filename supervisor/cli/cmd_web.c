@@ -1,29 +1,28 @@
 /* `brood web`: executes brood-web, a program of its own: no other command needs its
  * libraries. */
+#include "common/io/own_file.h"
 #include "common/mem/words.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/proc/binaries.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static int execute(const struct cli *cli, const char *dir, long long port, int read_only)
 {
-    char program[PATH_MAX], own[PATH_MAX], port_text[16];
+    char program[PATH_MAX], port_text[16], *own;
     struct err err = {0};
     struct arena arena = ARENA_ZERO;
     struct words w = {.arena = &arena};
-    ssize_t len;
 
     if (binaries_beside("brood-web", program, &err) < 0)
         return cli_fail(cli, CLI_FAILED, &err);
-    len = readlink("/proc/self/exe", own, sizeof(own) - 1);
-    if (len < 0)
+    if ((own = own_executable()) == NULL)
         return cli_fail(cli, CLI_FAILED,
                         (err_errno(&err, "readlink /proc/self/exe"), &err));
-    own[len] = '\0';
     (void)snprintf(port_text, sizeof(port_text), "%lld", port);
     words_add(&w, program, "--program", own, "--port", port_text, NULL);
     if (read_only)
@@ -41,6 +40,7 @@ static int execute(const struct cli *cli, const char *dir, long long port, int r
     else
         (void)err_errno(&err, "%s", program);
     arena_done(&arena);
+    free(own);
     return cli_fail(cli, CLI_FAILED, &err);
 }
 

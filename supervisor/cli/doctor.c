@@ -189,18 +189,6 @@ static void judge_cpu(struct findings *f, const struct doctor_readings *r)
         add(f, "CPU", DOCTOR_OK, NULL, "kernels: %s", name);
 }
 
-static void judge_clock(struct findings *f, const struct doctor_readings *r)
-{
-    /* The kernel reads other clocks in system calls, or over a slow bus. "": not known */
-    static const char *const fine[] = {
-        "", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", NULL};
-
-    add(f, "clock", text_find(fine, r->clock) >= 0 ? DOCTOR_OK : DOCTOR_NOTE,
-        "each look at the clock is a system call; boot with clocksource=tsc if the "
-        "kernel's log does not call it unstable",
-        "%s", r->clock[0] != '\0' ? r->clock : "not known");
-}
-
 /* ---- places ---- */
 
 static void judge_runs(struct findings *f, const struct doctor_readings *r)
@@ -227,20 +215,6 @@ static void judge_runs(struct findings *f, const struct doctor_readings *r)
         add(f, "disk", level_of(r->disk_free, DISK_BAD, DISK_LITTLE),
             "`brood prune` removes old checkpoints, `brood rm` whole runs",
             "%s free for runs", size_text(r->disk_free, buf));
-}
-
-static void judge_shm(struct findings *f, const struct doctor_readings *r)
-{
-    char a[SIZE_TEXT_BYTES], b[SIZE_TEXT_BYTES];
-
-    if (r->shm_free >= SHM_LITTLE)
-        add(f, "/dev/shm", DOCTOR_OK, NULL, "%s of %s free", size_text(r->shm_free, a),
-            size_text(r->shm, b));
-    else
-        add(f, "/dev/shm", DOCTOR_NOTE,
-            "brood does not use it, but environments in Python may: --shm-size of a "
-            "container",
-            r->shm == 0 ? "missing" : "%s free", size_text(r->shm_free, a));
 }
 
 /* ---- other programs ---- */
@@ -282,7 +256,11 @@ static void judge_python(struct findings *f, const struct doctor_readings *r)
 size_t doctor_judge(const struct doctor_readings *r, size_t n_agents,
                     struct doctor_finding ret[DOCTOR_MAX_FINDINGS])
 {
+    /* The kernel reads other clocks in system calls, or over a slow bus. "": not known */
+    static const char *const fine[] = {
+        "", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", NULL};
     struct findings f = {.list = ret};
+    char shm_free[SIZE_TEXT_BYTES], shm[SIZE_TEXT_BYTES];
 
     add(&f, "agent", r->agent[0] == '\0' ? DOCTOR_OK : DOCTOR_BAD,
         "mend what it says; `brood version` names the executables",
@@ -294,9 +272,19 @@ size_t doctor_judge(const struct doctor_readings *r, size_t n_agents,
     judge_memory(&f, r, n_agents);
     judge_kernel(&f, r);
     judge_cpu(&f, r);
-    judge_clock(&f, r);
+    add(&f, "clock", text_find(fine, r->clock) >= 0 ? DOCTOR_OK : DOCTOR_NOTE,
+        "each look at the clock is a system call; boot with clocksource=tsc if the "
+        "kernel's log does not call it unstable",
+        "%s", r->clock[0] != '\0' ? r->clock : "not known");
     judge_runs(&f, r);
-    judge_shm(&f, r);
+    if (r->shm_free >= SHM_LITTLE)
+        add(&f, "/dev/shm", DOCTOR_OK, NULL, "%s of %s free",
+            size_text(r->shm_free, shm_free), size_text(r->shm, shm));
+    else
+        add(&f, "/dev/shm", DOCTOR_NOTE,
+            "brood does not use it, but environments in Python may: --shm-size of a "
+            "container",
+            r->shm == 0 ? "missing" : "%s free", size_text(r->shm_free, shm_free));
     judge_python(&f, r);
     add(&f, "Slurm", DOCTOR_OK, NULL,
         r->has_slurm ? "sbatch and srun are here" : "not here");

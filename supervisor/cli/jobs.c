@@ -53,19 +53,6 @@ struct jobs {
 
 /* ---- output ---- */
 
-/* Names the run in an object of --json; the first one, `start`, has the name already. */
-static void print_object(const struct process *j, const char *line, size_t len)
-{
-    static const char start[] = "\"event\": \"start\"";
-
-    if (len > 2 && line[0] == '{' && memmem(line, len, start, strlen(start)) == NULL) {
-        (void)printf("{\"run\": \"%s\", ", j->of->run);
-        line++;
-        len--;
-    }
-    (void)fwrite(line, 1, len, stdout);
-}
-
 /* Prefixes the line with the run's name, unless it begins with it. */
 static void print_message(const struct jobs *js, const struct process *j,
                           const char *line, size_t len)
@@ -84,6 +71,7 @@ static void print_message(const struct jobs *js, const struct process *j,
 
 static void print_lines(const struct jobs *js, struct process *j, int which)
 {
+    static const char start[] = "\"event\": \"start\"";
     struct wbuf *rest = &j->rest[which];
     size_t at = 0;
     char *end;
@@ -93,12 +81,16 @@ static void print_lines(const struct jobs *js, struct process *j, int which)
         const char *line = (const char *)rest->data + at;
         const size_t len = (size_t)(end + 1 - line);
 
-        if (which == ERR)
+        if (which == ERR) {
             print_message(js, j, line, len);
-        else if (js->cli->json)
-            print_object(j, line, len);
-        else
+        } else if (js->cli->json && len > 2 && line[0] == '{' &&
+                   memmem(line, len, start, strlen(start)) == NULL) {
+            /* name the run; the first object, `start`, has the name already */
+            (void)printf("{\"run\": \"%s\", ", j->of->run);
+            (void)fwrite(line + 1, 1, len - 1, stdout);
+        } else {
             (void)fwrite(line, 1, len, stdout);
+        }
         at += len;
     }
     memmove(rest->data, rest->data + at, rest->len - at);

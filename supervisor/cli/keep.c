@@ -1,6 +1,5 @@
-#include "supervisor/cli/keep.h"
-
 #include "common/log/log.h"
+#include "supervisor/cli/cli.h"
 #include "supervisor/control/msg_json.h"
 #include "supervisor/proc/detach.h"
 #include "supervisor/proc/signals.h"

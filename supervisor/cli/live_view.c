@@ -2,6 +2,7 @@
 
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/number_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/redraw.h"
 
@@ -131,14 +132,21 @@ static void draw_frame(struct live_view *v, int of_all)
     redraw_show(&v->screen, view_layout(&f, lines, &v->n_rows));
 }
 
-static void show_line(struct live_view *v)
+/* Without a terminal the view is a line. */
+static void draw(struct live_view *v)
 {
     const struct run_status *s = &v->status;
-    char facts[256], line[512], mean[48] = "";
+    char facts[256], line[512], mean[48] = "", number[NUMBER_TEXT_BYTES];
     double total = 0;
     size_t n = 0; /* a process that is no agent has no return */
     int len;
 
+    if (v->quiet)
+        return;
+    if (v->screen.terminal) {
+        draw_frame(v, 0);
+        return;
+    }
     for (size_t i = 0; i < s->n_agents; i++) {
         const double value = on_numbers(v, s->agents[i].name)->episode_return;
 
@@ -146,22 +154,12 @@ static void show_line(struct live_view *v)
         n += !isnan(value);
     }
     if (n > 0)
-        (void)snprintf(mean, sizeof(mean), "  return %.2f", total / (double)n);
+        (void)snprintf(mean, sizeof(mean), "  return %s",
+                       number_text(total / (double)n, 2, number));
     len = snprintf(line, sizeof(line), "%s: %s%s", s->run,
                    view_facts(s, v->is_over, 0, facts, sizeof(facts)), mean);
     redraw_message(&v->screen, line,
                    len < (int)sizeof(line) ? (size_t)len : sizeof(line) - 1);
-}
-
-static void draw(struct live_view *v)
-{
-    if (v->quiet)
-        return;
-    if (!v->screen.terminal) {
-        show_line(v);
-        return;
-    }
-    draw_frame(v, 0);
 }
 
 /* ---- the interface ---- */
@@ -178,26 +176,20 @@ int live_view_is_due(struct live_view *v)
     return 1;
 }
 
-/* A process that is ending reports no memory: keep showing its last value until the
- * process is gone, and in the final view. */
-static void keep_memory(struct run_status *to, const struct run_status *last)
-{
-    struct run_agent_status *a = (struct run_agent_status *)(uintptr_t)to->agents;
-
-    const int is_last = strcmp(to->state, "stopping") == 0;
-
-    for (size_t i = 0; i < to->n_agents && i < last->n_agents; i++)
-        if (a[i].rss_bytes < 0 && (a[i].pid != 0 || is_last))
-            a[i].rss_bytes = last->agents[i].rss_bytes;
-}
-
 void live_view_show(struct live_view *v, const struct run_status *s)
 {
+    const int is_last = strcmp(s->state, "stopping") == 0;
     struct arena last = v->arena[0];
+    struct run_agent_status *a;
     struct run_status next;
 
     run_status_copy(&next, s, &v->arena[1]);
-    keep_memory(&next, &v->status);
+    /* A process that is ending reports no memory: keep showing its last value until the
+     * process is gone, and in the final view. */
+    a = (struct run_agent_status *)(uintptr_t)next.agents;
+    for (size_t i = 0; i < next.n_agents && i < v->status.n_agents; i++)
+        if (a[i].rss_bytes < 0 && (a[i].pid != 0 || is_last))
+            a[i].rss_bytes = v->status.agents[i].rss_bytes;
     v->status = next;
     v->arena[0] = v->arena[1];
     v->arena[1] = last;

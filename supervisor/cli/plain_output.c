@@ -19,31 +19,23 @@ struct plain_stream {
 
 static struct plain_stream out = {.fd = STDOUT_FILENO}, err = {.fd = STDERR_FILENO};
 
-/* Writes the kept bytes and the piece, and keeps an incomplete character at its end. */
-static int write_piece(struct plain_stream *s, const char *piece, size_t len)
-{
-    char text[UNFINISHED_MAX + PIECE_BYTES], shown[sizeof(text) * PLAIN_TEXT_GROWTH + 1];
-    size_t n = s->n_kept;
-
-    memcpy(text, s->kept, n);
-    memcpy(text + n, piece, len);
-    n += len;
-    s->n_kept = plain_text_unfinished(text, n);
-    n -= s->n_kept;
-    memcpy(s->kept, text + n, s->n_kept);
-    return write_all(s->fd, shown, plain_text(shown, sizeof(shown), text, n));
-}
-
 static ssize_t on_write(void *cookie, const char *data, size_t len)
 {
     struct plain_stream *s = cookie;
-
+    char text[UNFINISHED_MAX + PIECE_BYTES], shown[sizeof(text) * PLAIN_TEXT_GROWTH + 1];
     int rc = 0;
 
     for (size_t at = 0; at < len && !s->is_raw && rc == 0; at += PIECE_BYTES) {
-        const size_t left = len - at;
+        const size_t piece = len - at < PIECE_BYTES ? len - at : PIECE_BYTES;
+        size_t n = s->n_kept + piece;
 
-        rc = write_piece(s, data + at, left < PIECE_BYTES ? left : PIECE_BYTES);
+        /* an incomplete character at the end is kept for the next piece */
+        memcpy(text, s->kept, s->n_kept);
+        memcpy(text + s->n_kept, data + at, piece);
+        s->n_kept = plain_text_unfinished(text, n);
+        n -= s->n_kept;
+        memcpy(s->kept, text + n, s->n_kept);
+        rc = write_all(s->fd, shown, plain_text(shown, sizeof(shown), text, n));
     }
     if (s->is_raw)
         rc = write_all(s->fd, data, len);

@@ -2,9 +2,12 @@
 
 #include "common/mem/xmalloc.h"
 #include "supervisor/events/run_model.h"
+#include "supervisor/facts/files.h"
+#include "supervisor/facts/record.h"
 #include "supervisor/rundir/journal_read.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +49,10 @@ static int take_series(struct series *s, const struct progress *p, const char *p
 {
     const size_t column = progress_find(p, metric), rows = progress_n_rows(p);
 
-    if (column == progress_n_columns(p))
-        return err_set(err, ERR_NOT_FOUND, "%s has no metric %s", path, metric);
+    if (column == progress_n_columns(p)) {
+        (void)err_set(err, ERR_NOT_FOUND, "%s has no metric %s", path, metric);
+        return progress_add_nearest(p, metric, err);
+    }
     s->run = base_name(path);
     s->steps = xcalloc(rows + 1, sizeof(double));
     s->value = xcalloc(rows + 1, sizeof(double));
@@ -65,22 +70,11 @@ static int take_series(struct series *s, const struct progress *p, const char *p
                : err_set(err, ERR_NOT_FOUND, "%s has no value of %s yet", path, metric);
 }
 
-static void read_counts(struct series *s, const char *path)
-{
-    struct run_model m;
-    char *file = xasprintf("%s/journal", path);
-
-    run_model_init(&m);
-    (void)journal_fold(file, &m, NULL);
-    s->count = run_status_counts(&m.status);
-    run_model_done(&m);
-    free(file);
-}
-
 static int read_series(struct series *s, const char *path, char **metric, struct err *err)
 {
     char *file = xasprintf("%s/metrics/progress.csv", path);
     struct progress *p;
+    struct run_model m;
     int rc = progress_read(&p, file, err);
 
     free(file);
@@ -91,9 +85,21 @@ static int read_series(struct series *s, const char *path, char **metric, struct
     rc = *metric == NULL ? err_set(err, ERR_NOT_FOUND, "%s has no returns yet", path)
                          : take_series(s, p, path, *metric, err);
     progress_free(p);
-    if (rc == 0)
-        read_counts(s, path);
-    return rc;
+    if (rc < 0)
+        return rc;
+    file = xasprintf("%s/journal", path);
+    run_model_init(&m);
+    (void)journal_fold(file, &m, NULL);
+    s->count = run_status_counts(&m.status);
+    run_model_done(&m);
+    free(file);
+    return 0;
+}
+
+static void free_series(struct series *s)
+{
+    free(s->steps);
+    free(s->value);
 }
 
 /* ---- grouping ---- */
@@ -186,29 +192,23 @@ static void thin(struct report_group *g, size_t points)
     g->n_points = kept;
 }
 
-/* The values of n runs at a step; returns whether all have one. at: as of value_at. */
-static int values_at(const struct series *const *s, size_t n, double steps, size_t *at,
-                     double *values)
-{
-    int all = 1;
-
-    for (size_t i = 0; i < n; i++) {
-        values[i] = value_at(s[i], steps, &at[i]);
-        all &= !isnan(values[i]);
-    }
-    return all;
-}
-
 static void make_curve(struct report_group *g, const struct series *const *s, size_t n)
 {
     double *x, *values = xcalloc(n, sizeof(*values));
     size_t *at = xcalloc(n, sizeof(*at)), n_steps = all_steps(s, n, &x);
 
     g->point = xcalloc(n_steps, sizeof(*g->point));
-    for (size_t k = 0; k < n_steps; k++)
-        if (values_at(s, n, x[k], at, values))
+    for (size_t k = 0; k < n_steps; k++) {
+        int all = 1;
+
+        for (size_t i = 0; i < n; i++) {
+            values[i] = value_at(s[i], x[k], &at[i]);
+            all &= !isnan(values[i]);
+        }
+        if (all)
             g->point[g->n_points++] =
                 (struct report_point){x[k], seed_stats_of(values, n)};
+    }
     for (size_t i = 0; i < n; i++)
         values[i] = final_value(s[i]);
     g->final = seed_stats_of(values, n);
@@ -259,8 +259,7 @@ static size_t read_all(struct series *s, char *const *paths, size_t n, char **me
             s[n_read++] = one;
             continue;
         }
-        free(one.steps);
-        free(one.value);
+        free_series(&one);
         if (first->code == 0)
             *first = whys[i];
     }
@@ -283,10 +282,8 @@ int report_make(struct report **ret, char *const *paths, size_t n, const char *m
     for (size_t i = 0; i < n && n_read > 0; i++)
         if (whys[i].code < 0)
             on_left_out(ctx, &whys[i]);
-    for (size_t i = 0; i < n_read; i++) {
-        free(s[i].steps);
-        free(s[i].value);
-    }
+    for (size_t i = 0; i < n_read; i++)
+        free_series(&s[i]);
     free(whys);
     free(s);
     if (n_read == 0) {
@@ -313,4 +310,131 @@ void report_free(struct report *r)
     free(r->group);
     free(r->metric);
     free(r);
+}
+
+/* ---- for the statistics package marl-eval ---- */
+
+struct trial {
+    const char *path;
+    struct series series;
+    char *task, *algorithm;
+    uint64_t seed;
+};
+
+static int read_trial(struct trial *t, const char *path, char **metric, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct run_config c;
+    int rc = read_series(&t->series, path, metric, err);
+
+    if (rc == 0)
+        rc = files_read_config(&c, path, err);
+    if (rc < 0)
+        return rc;
+    t->path = path;
+    t->task = xstrdup(c.env.id);
+    t->algorithm = xstrdup(run_algorithm_names(&c, "+", &arena));
+    t->seed = c.run.seed;
+    arena_done(&arena);
+    run_config_done(&c);
+    return 0;
+}
+
+static int compare_trials(const void *a, const void *b)
+{
+    const struct trial *x = a, *y = b;
+    const int task = strcmp(x->task, y->task);
+    const int algorithm = strcmp(x->algorithm, y->algorithm);
+
+    return task != 0        ? task
+           : algorithm != 0 ? algorithm
+                            : (x->seed > y->seed) - (x->seed < y->seed);
+}
+
+static void put_numbers(struct json *j, const char *key, const double *v)
+{
+    json_put_array(j, key);
+    json_f64(j, *v);
+    json_close(j);
+}
+
+static void put_trial(const struct trial *t, struct json *j)
+{
+    const double last = final_value(&t->series);
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "seed_%" PRIu64, t->seed);
+    json_put_object(j, name);
+    for (size_t i = 0; i < t->series.n; i++) {
+        (void)snprintf(name, sizeof(name), "step_%zu", i);
+        json_put_object(j, name);
+        json_put_u64(j, "step_count", (uint64_t)t->series.steps[i]);
+        put_numbers(j, "return", &t->series.value[i]);
+        json_close(j);
+    }
+    json_put_object(j, "absolute_metrics");
+    put_numbers(j, "return", &last);
+    json_close(j);
+    json_close(j);
+}
+
+/* t: sorted. */
+static void put_trials(const struct trial *t, size_t n, struct json *j)
+{
+    json_object(j);
+    json_put_object(j, "brood");
+    for (size_t i = 0; i < n; i++) {
+        const int same_task = i > 0 && strcmp(t[i].task, t[i - 1].task) == 0;
+        const int same = same_task && strcmp(t[i].algorithm, t[i - 1].algorithm) == 0;
+
+        for (int level = same + same_task; i > 0 && level < 2; level++)
+            json_close(j);
+        if (!same_task)
+            json_put_object(j, t[i].task);
+        if (!same)
+            json_put_object(j, t[i].algorithm);
+        put_trial(&t[i], j);
+    }
+    for (int level = 0; level < 4; level++)
+        json_close(j);
+}
+
+int report_put_marl_eval(char *const *paths, size_t n, const char *metric, struct json *j,
+                         struct err *err)
+{
+    char *column = metric != NULL ? xstrdup(metric) : NULL;
+    struct trial *t = xcalloc(n, sizeof(*t));
+    struct err first = {0};
+    size_t n_read = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct trial one = {0};
+        struct err why = {0};
+
+        if (read_trial(&one, paths[i], &column, &why) == 0) {
+            t[n_read++] = one;
+            continue;
+        }
+        free_series(&one.series);
+        if (first.code == 0)
+            first = why;
+    }
+    if (n_read == 0)
+        rc = err_pass(err, &first);
+    qsort(t, n_read, sizeof(*t), compare_trials);
+    for (size_t i = 1; i < n_read && rc == 0; i++)
+        if (compare_trials(&t[i - 1], &t[i]) == 0)
+            rc = err_set(err, ERR_ARG, "%s and %s both have seed %" PRIu64 " of %s in %s",
+                         t[i - 1].path, t[i].path, t[i].seed, t[i].algorithm, t[i].task);
+    if (rc == 0)
+        put_trials(t, n_read, j);
+    for (size_t i = 0; i < n_read; i++) {
+        free_series(&t[i].series);
+        free(t[i].task);
+        free(t[i].algorithm);
+    }
+    free(t);
+    free(column);
+    return rc;
 }

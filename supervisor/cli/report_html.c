@@ -55,30 +55,24 @@ static void put_lines(const char *text, FILE *f)
     (void)fputs("</pre>\n", f);
 }
 
-/* JSON inside <script>: in a string, which is where it may stand, '<' is \u003c. */
-static void put_facts(struct json *facts, FILE *f)
+/* Writes the file; without: HTML for a browser that executes no script, which is freed. */
+static void put_file(const char *title, struct json *facts, struct xstream *without,
+                     FILE *f)
 {
+    char *html = xstream_end(without);
     size_t len;
     const char *text = json_line(facts, &len);
 
+    (void)fputs(report_page[0], f);
+    put_text(title, f);
+    (void)fputs(report_page[1], f);
+    /* JSON inside <script>: in a string, which is where it may stand, '<' is \u003c. */
     for (size_t i = 0; i < len; i++) {
         if (text[i] == '<')
             (void)fputs("\\u003c", f);
         else
             (void)fputc(text[i], f);
     }
-}
-
-/* Writes the file; without: HTML for a browser that executes no script, which is freed. */
-static void put_file(const char *title, struct json *facts, struct xstream *without,
-                     FILE *f)
-{
-    char *html = xstream_end(without);
-
-    (void)fputs(report_page[0], f);
-    put_text(title, f);
-    (void)fputs(report_page[1], f);
-    put_facts(facts, f);
     (void)fputs(report_page[2], f);
     (void)fputs(html, f);
     (void)fputs(report_page[3], f);
@@ -181,22 +175,6 @@ static void put_picture(const struct wbuf *picture, size_t max, const char *type
     free(text);
 }
 
-static void put_pictures(const struct pictures *p, uint64_t step, struct json *j)
-{
-    json_put_u64(j, "step", step);
-    json_put_f64(j, "length", p->length);
-    json_put_f64(j, "return", p->episode_return);
-    json_put_bool(j, "is_cut", p->is_cut);
-    json_put_array(j, "pictures");
-    put_picture(&p->gif, GIF_MAX_BYTES, "image/gif",
-                "the episode, step by step, as an animation", j);
-    put_picture(&p->svg, SVG_MAX_BYTES, "image/svg+xml",
-                "the whole episode on one page, with tracks", j);
-    json_close(j);
-    json_put_bool(j, "left_out",
-                  p->gif.len > GIF_MAX_BYTES || p->svg.len > SVG_MAX_BYTES);
-}
-
 /* Plays episode 0; name: of the run, in messages. */
 static void put_played(const char *path, const char *name, enum report_play play,
                        struct json *j)
@@ -218,10 +196,22 @@ static void put_played(const char *path, const char *name, enum report_play play
     if (rc == 0)
         rc = play_episode(&args, &config, &err);
     json_object(j);
-    if (rc == 0 && p.gif.len > 0)
-        put_pictures(&p, args.run.step, j);
-    else
+    if (rc == 0 && p.gif.len > 0) {
+        json_put_u64(j, "step", args.run.step);
+        json_put_f64(j, "length", p.length);
+        json_put_f64(j, "return", p.episode_return);
+        json_put_bool(j, "is_cut", p.is_cut);
+        json_put_array(j, "pictures");
+        put_picture(&p.gif, GIF_MAX_BYTES, "image/gif",
+                    "the episode, step by step, as an animation", j);
+        put_picture(&p.svg, SVG_MAX_BYTES, "image/svg+xml",
+                    "the whole episode on one page, with tracks", j);
+        json_close(j);
+        json_put_bool(j, "left_out",
+                      p.gif.len > GIF_MAX_BYTES || p.svg.len > SVG_MAX_BYTES);
+    } else {
         json_put_str(j, "why", rc < 0 ? err.msg : p.failure.msg);
+    }
     json_close(j);
     eval_play_done(&args);
     if (is_read)
@@ -301,16 +291,6 @@ static void put_view(const struct html_runs *all, const struct html_run *r,
     const struct run_view view = view_of(r);
 
     run_view_put(&view, j);
-}
-
-static void put_summary(const struct html_runs *all, const struct html_run *r,
-                        struct json *j)
-{
-    const struct run_view view = view_of(r);
-
-    json_object(j);
-    run_summary_put(&view, NULL, r->progress, j);
-    json_close(j);
 }
 
 static void put_config(const struct html_runs *all, const struct html_run *r,
@@ -403,25 +383,29 @@ static void put_groups(const struct report *r, const struct err *why, struct jso
     json_close(j);
 }
 
-static void put_names(const char *key, const struct html_runs *all, struct json *j)
-{
-    json_put_array(j, key);
-    for (size_t i = 0; i < all->n; i++)
-        json_str(j, all->run[i].name);
-    json_close(j);
-}
-
 static void put_runs(const struct html_runs *all, const struct report *r,
                      const struct err *why, struct json *j)
 {
     json_object(j);
     json_put_str(j, "version", BROOD_VERSION);
-    put_names("names", all, j);
+    json_put_array(j, "names");
+    for (size_t i = 0; i < all->n; i++)
+        json_str(j, all->run[i].name);
+    json_close(j);
     json_put_array(j, "studies");
     json_close(j);
     json_put_array(j, "runs");
-    for (size_t i = 0; i < all->n; i++)
-        put_summary(all, &all->run[i], j);
+    for (size_t i = 0; i < all->n; i++) {
+        const struct run_view view = view_of(&all->run[i]);
+        struct run_config config;
+        const int is_read = files_read_config(&config, all->run[i].path, NULL) == 0;
+
+        json_object(j);
+        run_summary_put(&view, NULL, is_read ? &config : NULL, all->run[i].progress, j);
+        json_close(j);
+        if (is_read)
+            run_config_done(&config);
+    }
     json_close(j);
     put_each("views", all, put_view, j);
     json_put_object(j, "answers");

@@ -1,4 +1,5 @@
 /* Prints a report as text, CSV, JSON and SVG. */
+#include "common/text/number_text.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/report.h"
 #include "supervisor/cli/view_layout.h"
@@ -41,24 +42,14 @@ static void print_spark(const struct report_group *g, FILE *f)
 
 static void print_number(FILE *f, int width, double x)
 {
-    if (isnan(x))
-        (void)fprintf(f, "%*s", width, "-");
-    else
-        (void)fprintf(f, "%*.3f", width, x);
-}
+    char text[NUMBER_TEXT_BYTES];
 
-/* What happened to the runs' processes, where anything did. */
-static void print_counts(const struct report *r, FILE *f)
-{
-    char text[PROCESS_COUNT_TEXT_BYTES];
-
-    for (size_t i = 0; i < r->n_groups; i++)
-        if (*process_count_text(&r->group[i].count, text) != '\0')
-            (void)fprintf(f, "  %s: %s\n", PLAIN_NAME(r->group[i].name), text);
+    (void)fprintf(f, " %*s", width - 1, isnan(x) ? "-" : number_text(x, 3, text));
 }
 
 void report_print_text(const struct report *r, FILE *f)
 {
+    char text[PROCESS_COUNT_TEXT_BYTES];
     int width = 6;
 
     for (size_t i = 0; i < r->n_groups; i++) {
@@ -82,7 +73,9 @@ void report_print_text(const struct report *r, FILE *f)
         print_spark(g, f);
         (void)fputc('\n', f);
     }
-    print_counts(r, f);
+    for (size_t i = 0; i < r->n_groups; i++) /* of runs whose processes came to harm */
+        if (*process_count_text(&r->group[i].count, text) != '\0')
+            (void)fprintf(f, "  %s: %s\n", PLAIN_NAME(r->group[i].name), text);
 }
 
 /* ---- CSV ---- */
@@ -142,54 +135,30 @@ void report_print_json(const struct report *r, FILE *f)
 
 /* ---- SVG ---- */
 
-static void put_points(const struct svg_plot *a, const struct report_group *g, FILE *f)
-{
-    for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
-                      svg_axis_at(&a->y, g->point[k].over.mean));
-}
-
-static void put_band(const struct svg_plot *a, const struct report_group *g,
-                     size_t colour, FILE *f)
-{
-    (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
-                  svg_colour(colour));
-    for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
-                      svg_axis_at(&a->y, g->point[k].over.high));
-    for (size_t k = g->n_points; k > 0; k--)
-        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k - 1].steps),
-                      svg_axis_at(&a->y, g->point[k - 1].over.low));
-    (void)fputs("'/>\n", f);
-}
-
 static void put_curve(const struct svg_plot *a, const struct report_group *g,
                       size_t colour, FILE *f)
 {
-    if (g->n_runs > 1)
-        put_band(a, g, colour, f);
+    if (g->n_runs > 1) { /* the band of the interval */
+        (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
+                      svg_colour(colour));
+        for (size_t k = 0; k < g->n_points; k++)
+            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
+                          svg_axis_at(&a->y, g->point[k].over.high));
+        for (size_t k = g->n_points; k > 0; k--)
+            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k - 1].steps),
+                          svg_axis_at(&a->y, g->point[k - 1].over.low));
+        (void)fputs("'/>\n", f);
+    }
     if (g->n_points == 1) /* a line would not be seen */
         (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
                       svg_axis_at(&a->x, g->point[0].steps),
                       svg_axis_at(&a->y, g->point[0].over.mean), svg_colour(colour));
     (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
                   svg_colour(colour));
-    put_points(a, g, f);
+    for (size_t k = 0; k < g->n_points; k++)
+        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
+                      svg_axis_at(&a->y, g->point[k].over.mean));
     (void)fputs("'/>\n", f);
-}
-
-static void put_legend(const struct svg_plot *a, const struct report *r, FILE *f)
-{
-    for (size_t i = 0; i < r->n_groups; i++) {
-        const double y = a->y.from - 18 * (double)(r->n_groups - i) + 4;
-
-        (void)fprintf(f,
-                      "<path d='M%.0f %.0fh20' stroke='%s' stroke-width='3'/>"
-                      "<text x='%.0f' y='%.0f' text-anchor='end'>",
-                      a->x.to - 20, y, svg_colour(i), a->x.to - 28, y + 4);
-        svg_escaped(f, r->group[i].name);
-        (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
-    }
 }
 
 void report_print_svg(const struct report *r, FILE *f)
@@ -209,6 +178,15 @@ void report_print_svg(const struct report *r, FILE *f)
     svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)
         put_curve(&a, &r->group[i], i, f);
-    put_legend(&a, r, f);
+    for (size_t i = 0; i < r->n_groups; i++) { /* the legend */
+        const double y = a.y.from - 18 * (double)(r->n_groups - i) + 4;
+
+        (void)fprintf(f,
+                      "<path d='M%.0f %.0fh20' stroke='%s' stroke-width='3'/>"
+                      "<text x='%.0f' y='%.0f' text-anchor='end'>",
+                      a.x.to - 20, y, svg_colour(i), a.x.to - 28, y + 4);
+        svg_escaped(f, r->group[i].name);
+        (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
+    }
     (void)fputs("</svg>\n", f);
 }

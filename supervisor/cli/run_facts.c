@@ -36,23 +36,10 @@ static int is_silence(int rc)
     return rc != ERR_NOT_FOUND && rc != -EACCES && rc != -EPERM && !err_is_failure(rc);
 }
 
-/* rc: why the run did not answer. */
-static void read_record(struct run_facts *ret, const char *path, int rc)
-{
-    struct run_record r;
-
-    run_record_read(&r, path);
-    ret->is_live = r.is_live;
-    ret->is_denied = r.is_denied;
-    if (r.is_live && is_silence(rc))
-        run_record_note_silence(&r);
-    run_status_copy(&ret->status, &r.status, &ret->arena);
-    run_record_done(&r);
-}
-
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
 {
     int rc, left_ms, wait_ms = 0; /* no limit */
+    struct run_record r;
     pid_t holder;
 
     *ret = (struct run_facts){0};
@@ -71,8 +58,15 @@ void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms)
     else
         rc = ask(ret, path, wait_ms);
     ret->is_live = 1;
-    if (rc < 0)
-        read_record(ret, path, rc);
+    if (rc < 0) {
+        run_record_read(&r, path);
+        ret->is_live = r.is_live;
+        ret->is_denied = r.is_denied;
+        if (r.is_live && is_silence(rc))
+            run_record_note_silence(&r);
+        run_status_copy(&ret->status, &r.status, &ret->arena);
+        run_record_done(&r);
+    }
     patience_leave();
 }
 
@@ -96,25 +90,21 @@ void run_facts_done(struct run_facts *f)
     *f = (struct run_facts){0};
 }
 
-static void put_metrics(struct json *j, const struct progress *p)
-{
-    json_put_object(j, "metrics");
-    for (size_t c = 0; p != NULL && c < progress_n_columns(p); c++) {
-        const double v = progress_newest(p, c);
-
-        if (!isnan(v))
-            json_put_f64(j, progress_name(p, c), v);
-    }
-    json_close(j);
-}
-
 void run_facts_print_json(const struct run_facts *f)
 {
+    const struct progress *p = f->progress;
     struct json j = {0};
 
     json_object(&j);
     run_status_json(&j, &f->status);
-    put_metrics(&j, f->progress);
+    json_put_object(&j, "metrics");
+    for (size_t c = 0; p != NULL && c < progress_n_columns(p); c++) {
+        const double v = progress_newest(p, c);
+
+        if (!isnan(v))
+            json_put_f64(&j, progress_name(p, c), v);
+    }
+    json_close(&j);
     run_tags_json(&f->tags, &j);
     if (f->job != NULL)
         submitted_json(f->job, &j);

@@ -23,8 +23,8 @@ struct run_facts {
 };
 
 /* path: a run's directory; timeout_ms: 0: no limit. A live run that does not answer in time, or
- * sends what is no answer, gets the status of its record, with the state "not answering". A run of
- * another user has what is left of patience_begin's time (patience.h). */
+ * sends what is no answer, gets the status of its record, with the state "suspended" or "not
+ * answering". A run of another user has what is left of patience_begin's time (patience.h). */
 void run_facts_get(struct run_facts *ret, const char *path, int timeout_ms);
 /* The newest rows of its progress.csv: progress_free. NULL: there are none, or they cannot be
  * read. */

@@ -3,6 +3,7 @@
 #include "common/config/run_config.h"
 #include "common/io/monotonic.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/proc/signals.h"
@@ -23,6 +24,8 @@ struct study_status {
     uint64_t run_steps;
     int is_live; /* a `brood sweep` works on it */
     int is_over; /* all its runs have come to the end, or failed */
+    /* The trials of the rung whose runs have all come to its end or failed. Not of pbt. */
+    size_t n_over;
 };
 
 /* ---- the rung or round ---- */
@@ -47,51 +50,54 @@ static int read_run_steps(const struct study *s, const char *folder, uint64_t *r
     return 0;
 }
 
-/* Fills in the values of the trials that take part, NaN for those that have none. Returns
- * whether all runs have come to the end of the rung or failed. *ret_has_gone_on: a run
- * has gone on beyond it, so that the rung is over, too. */
-static int look_at_rung(const struct study_stage *g, double *value, int *ret_has_gone_on)
+/* Fills in the values of the trials that take part, NaN for those that have none. Returns how
+ * many of them have come to the end of the rung, or failed, with all their runs.
+ * *ret_has_gone_on: a run has gone on beyond it, so that the rung is over. */
+static size_t look_at_rung(const struct study_stage *g, double *value,
+                           int *ret_has_gone_on)
 {
     const size_t seeds = g->study->n_seeds;
-    int is_over = 1;
+    size_t n_over = 0;
 
     *ret_has_gone_on = 0;
-    for (size_t i = 0; i < study_stage_n_runs(g); i++) {
-        struct study_run run = study_stage_look(g, i);
+    for (size_t i = 0; i < g->n; i++) {
+        int is_over = 1;
 
-        value[i / seeds] =
-            (i % seeds == 0 ? 0 : value[i / seeds]) + run.value / (double)seeds;
-        is_over &= run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
-        *ret_has_gone_on |= run.state == STUDY_RUN_REACHED && run.steps > run.reached;
-        study_run_done(&run);
+        value[i] = 0;
+        for (size_t k = i * seeds; k < (i + 1) * seeds; k++) {
+            struct study_run run = study_stage_look(g, k);
+
+            value[i] += run.value / (double)seeds;
+            is_over &= run.state == STUDY_RUN_REACHED || run.state == STUDY_RUN_FAILED;
+            *ret_has_gone_on |= run.state == STUDY_RUN_REACHED && run.steps > run.reached;
+            study_run_done(&run);
+        }
+        n_over += (size_t)is_over;
     }
-    return is_over;
-}
-
-/* Finds the rung that the study is at: the first one that is not over, or the last.
- * Methods other than asha have one. */
-static void find_rung(struct study_status *p)
-{
-    double *value = xcalloc(p->stage.n + 1, sizeof(*value));
-    int has_gone_on;
-
-    do
-        p->is_over = look_at_rung(&p->stage, value, &has_gone_on);
-    while ((p->is_over || has_gone_on) && study_stage_next(&p->stage, value));
-    free(value);
+    return n_over;
 }
 
 static int find_stage(struct study_status *p, struct err *err)
 {
+    double *value;
+    int has_gone_on;
     const int rc = study_stage_begin(&p->stage, &p->study, p->path, err);
 
     p->is_live = study_dir_is_locked(p->path);
     if (rc < 0)
         return rc;
-    if (p->study.method == STUDY_PBT)
+    if (p->study.method == STUDY_PBT) {
         p->is_over = p->stage.lineage.n >= p->study.pbt.rounds;
-    else
-        find_rung(p);
+        return 0;
+    }
+    /* The study is at the first rung that is not over, or at the last. Methods other than
+     * asha have one. */
+    value = xcalloc(p->stage.n + 1, sizeof(*value));
+    do {
+        p->n_over = look_at_rung(&p->stage, value, &has_gone_on);
+        p->is_over = p->n_over == p->stage.n;
+    } while ((p->is_over || has_gone_on) && study_stage_next(&p->stage, value));
+    free(value);
     return 0;
 }
 
@@ -120,24 +126,53 @@ static int study_status_read(struct study_status *ret, const char *path, struct 
     return rc;
 }
 
-/* Reads again how far the study is. *p is all-zero after an error. */
-static int study_status_refresh(struct study_status *p, struct err *err)
-{
-    int rc;
-
-    study_stage_done(&p->stage);
-    rc = find_stage(p, err);
-    if (rc < 0)
-        study_status_done(p);
-    return rc;
-}
-
-/* ---- the commands ---- */
-
 static const char *state_of(const struct study_status *p)
 {
     return p->is_live ? "running" : p->is_over ? "done" : "stopped";
 }
+
+/* ---- one of a list ---- */
+
+static size_t count_done(const struct study_status *p)
+{
+    const struct study_stage *g = &p->stage;
+    const size_t n = p->study.trials - g->n;
+
+    if (p->is_over)
+        return p->study.trials;
+    return p->study.method == STUDY_PBT || g->rung + 1 < study_n_rungs(&p->study)
+               ? n
+               : n + p->n_over;
+}
+
+void study_summary_read(struct study_summary *ret, const char *path)
+{
+    struct study_status *p = xcalloc(1, sizeof(*p));
+    struct study_report *report = xcalloc(1, sizeof(*report));
+
+    *ret = (struct study_summary){
+        .name = text_base_name(path), .state = "unreadable", .status = p};
+    if (study_status_read(p, path, NULL) == 0 &&
+        study_report_make(report, &p->study, path, NULL) == 0) {
+        ret->report = report;
+        ret->state = state_of(p);
+        ret->n_trials = p->study.trials;
+        ret->n_done = count_done(p);
+    } else {
+        free(report);
+    }
+}
+
+void study_summary_done(struct study_summary *s)
+{
+    if (s->report != NULL)
+        study_report_done(s->report);
+    free(s->report);
+    study_status_done(s->status);
+    free(s->status);
+}
+
+/* ---- the commands ---- */
 
 /* Returns NULL if is_drawn, and stderr is no terminal that can redraw. */
 static struct study_view *view_of(const struct study_status *p, int is_drawn)
@@ -193,8 +228,11 @@ static int watch(const struct cli *cli, struct study_status *p, struct study_vie
             study_view_tick(v);
         if (begun < due && study_dir_is_locked(p->path))
             continue;
-        if (study_status_refresh(p, err) < 0)
+        study_stage_done(&p->stage);
+        if (find_stage(p, err) < 0) {
+            study_status_done(p);
             return err->code;
+        }
         study_view_begin(v);
         due = begun + fmax(1, 10 * (monotonic_s() - begun));
         if (!is_drawn && p->is_live &&

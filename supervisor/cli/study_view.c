@@ -73,22 +73,6 @@ static void put_best(struct wbuf *ret, const struct study_frame *f)
     view_put_line(ret, &l, f->columns);
 }
 
-/* Puts the settings for which there is room; f->columns ends the line in any case. */
-static void put_settings(struct view_line *l, const struct study_frame *f, int used,
-                         const struct study_view_trial *t)
-{
-    for (size_t k = 0; k < f->n_keys; k++) {
-        const char *key = f->key(f->ctx, k);
-        const char *text = t != NULL ? f->setting(f->ctx, t->trial, k) : key;
-        const int width = strlen(key) > SETTING_MIN ? (int)strlen(key) : (int)SETTING_MIN;
-
-        used += width + 2;
-        if (used > f->columns)
-            return;
-        view_put(l, "  %*.*s", width, width, text);
-    }
-}
-
 /* Puts the line of a trial; t NULL: the head of the table. */
 static void put_trial(struct wbuf *ret, const struct study_frame *f,
                       const struct study_view_trial *t)
@@ -96,6 +80,7 @@ static void put_trial(struct wbuf *ret, const struct study_frame *f,
     struct view_line l = {.len = 0};
     const int has_step = f->columns >= NARROW;
     char step[32], value[32] = "-";
+    int used;
 
     if (t == NULL) {
         view_put(&l, "%s%5s  %-8s", f->colour ? VIEW_GREY : "", "trial", "state");
@@ -111,7 +96,17 @@ static void put_trial(struct wbuf *ret, const struct study_frame *f,
                      format_count((uint64_t)t->steps, step, sizeof(step)));
         view_put(&l, "%10s", value);
     }
-    put_settings(&l, f, 25 + (has_step ? STEP_WIDTH : 0), t);
+    used = 25 + (has_step ? STEP_WIDTH : 0);
+    for (size_t k = 0; k < f->n_keys; k++) {
+        const char *key = f->key(f->ctx, k);
+        const char *text = t != NULL ? f->setting(f->ctx, t->trial, k) : key;
+        const int width = strlen(key) > SETTING_MIN ? (int)strlen(key) : (int)SETTING_MIN;
+
+        used += width + 2;
+        if (used > f->columns) /* there is no room for further settings */
+            break;
+        view_put(&l, "  %*.*s", width, width, text);
+    }
     if (t == NULL && f->colour)
         view_put(&l, "%s", VIEW_PLAIN);
     view_put_line(ret, &l, f->columns);
@@ -339,28 +334,6 @@ static int compare_trials(const void *x, const void *y, void *study)
     return a->trial < b->trial ? -1 : a->trial > b->trial;
 }
 
-/* Uses qsort_r: a study may have thousands of trials, and each message draws them
- * anew. */
-static void sort_trials(struct study_view *v)
-{
-    for (size_t i = 0; i < v->n; i++)
-        v->trial[i] = trial_of(v, i);
-    if (v->n > 0)
-        qsort_r(v->trial, v->n, sizeof(*v->trial), compare_trials,
-                (void *)(uintptr_t)v->study);
-}
-
-static const struct study_view_trial *find_best(const struct study_view *v)
-{
-    const struct study_view_trial *best = NULL;
-
-    for (size_t i = 0; i < v->n; i++)
-        if (halving_is_better(v->trial[i].value, best != NULL ? best->value : (double)NAN,
-                              v->study->is_max))
-            best = &v->trial[i];
-    return best;
-}
-
 /* The steps done in all stages. A run that has failed or was stopped counts as if it had
  * come to the end of the stage. */
 static double steps_done(const struct study_view *v, size_t *ret_ended)
@@ -414,9 +387,18 @@ static struct study_frame make_frame(struct study_view *v, double *ret_done)
                             .ctx = v};
 
     *ret_done = steps_done(v, &f.n_ended);
-    sort_trials(v);
+    for (size_t i = 0; i < v->n; i++)
+        v->trial[i] = trial_of(v, i);
+    /* qsort_r: a study may have thousands of trials, and each message draws them anew */
+    if (v->n > 0)
+        qsort_r(v->trial, v->n, sizeof(*v->trial), compare_trials,
+                (void *)(uintptr_t)v->study);
     arena_reset(&v->arena);
-    f.best = find_best(v);
+    for (size_t i = 0; i < v->n; i++)
+        if (halving_is_better(v->trial[i].value,
+                              f.best != NULL ? f.best->value : (double)NAN,
+                              v->study->is_max))
+            f.best = &v->trial[i];
     if (v->stage.total > 0)
         f.part = fmin(1, *ret_done / v->stage.total);
     return f;

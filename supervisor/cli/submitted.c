@@ -61,29 +61,23 @@ char *submitted_folder_of(const char *path)
     return folder;
 }
 
-static int read_id(const char *runs_dir, const char *run, char ret[64])
+int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
 {
     char *jobs = submitted_jobs(runs_dir), *path = xasprintf("%s/%s/job", jobs, run);
     const int is_held = beneath_hold(jobs, NULL) == 0;
     FILE *f = is_held ? beneath_fopen(path, "re") : NULL;
 
-    ret[0] = '\0';
-    if (f != NULL && fgets(ret, 64, f) == NULL)
-        ret[0] = '\0';
+    *ret = (struct submitted){0};
+    if (f != NULL && fgets(ret->id, sizeof(ret->id), f) == NULL)
+        ret->id[0] = '\0';
     if (f != NULL)
         (void)fclose(f);
     if (is_held)
         beneath_release(jobs);
     free(path);
     free(jobs);
-    ret[strspn(ret, "0123456789_")] = '\0';
-    return ret[0] != '\0';
-}
-
-int submitted_find(struct submitted *ret, const char *runs_dir, const char *run)
-{
-    *ret = (struct submitted){0};
-    if (!read_id(runs_dir, run, ret->id))
+    ret->id[strspn(ret->id, "0123456789_")] = '\0';
+    if (ret->id[0] == '\0')
         return 0;
     slurm_look(ret->id, ret->state, ret->reason);
     return 1;

@@ -7,7 +7,7 @@
 #include "common/tensor/half.h"
 #include "common/text/plain_text.h"
 #include "common/wire/cursor.h"
-#include "supervisor/cli/npy.h"
+#include "supervisor/export/npy.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -371,26 +371,11 @@ int tensor_text_read(struct tensor *ret, const char *text, size_t len, enum dtyp
 
 /* ---- files ---- */
 
-/* Converts through text; floats as hexadecimal, which is exact. */
-static int convert_element(struct tensor *to, const struct tensor *from, int64_t i,
-                           struct err *err)
-{
-    char word[WORD_MAX];
-
-    if (dtype_is_floating(from->dtype))
-        (void)snprintf(word, sizeof(word), dtype_is_floating(to->dtype) ? "%a" : "%.17g",
-                       real_of(from, i));
-    else
-        (void)snprintf(word, sizeof(word),
-                       is_signed(from->dtype) ? "%" PRId64 : "%" PRIu64,
-                       integer_of(from, i));
-    return put_word(to, i, word, err);
-}
-
-/* Converts *t in place. */
+/* Converts *t in place: through text, which is exact; floats as hexadecimal. */
 static int convert(struct tensor *t, enum dtype dtype, struct err *err)
 {
     struct tensor to = TENSOR_NONE;
+    char word[WORD_MAX];
     int rc;
 
     if (t->dtype == dtype)
@@ -399,8 +384,16 @@ static int convert(struct tensor *t, enum dtype dtype, struct err *err)
         return err_set(err, ERR_DTYPE, "expected %s, not %s", dtype_name(dtype),
                        dtype_name(t->dtype));
     rc = tensor_alloc(&to, dtype, t->shape, err);
-    for (int64_t i = 0; rc == 0 && i < tensor_elements(t); i++)
-        rc = convert_element(&to, t, i, err);
+    for (int64_t i = 0; rc == 0 && i < tensor_elements(t); i++) {
+        if (dtype_is_floating(t->dtype))
+            (void)snprintf(word, sizeof(word), dtype_is_floating(dtype) ? "%a" : "%.17g",
+                           real_of(t, i));
+        else
+            (void)snprintf(word, sizeof(word),
+                           is_signed(t->dtype) ? "%" PRId64 : "%" PRIu64,
+                           integer_of(t, i));
+        rc = put_word(&to, i, word, err);
+    }
     tensor_free(t);
     *t = to;
     return rc;

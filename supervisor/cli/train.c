@@ -46,9 +46,11 @@ static int prints_json(const struct watch *w)
     return w->cli->json && !w->cli->is_detached;
 }
 
-static void take_keys(struct watch *w)
+static void on_tick(void *ctx, struct training *t)
 {
+    struct watch *w = ctx;
     const struct keeper_link *keeper = &w->cli->keeper;
+    struct run_status s;
     char typed[256];
     ssize_t n;
 
@@ -58,28 +60,10 @@ static void take_keys(struct watch *w)
     }
     if (w->takes_keys && (n = read(keeper->keys, typed, sizeof(typed))) > 0)
         live_view_keys(w->view, typed, (size_t)n);
-}
-
-static void on_tick(void *ctx, struct training *t)
-{
-    struct watch *w = ctx;
-    struct run_status s;
-
-    take_keys(w);
     if (!live_view_is_due(w->view))
         return;
     training_status(t, &s);
     live_view_show(w->view, &s);
-}
-
-/* With --detach: releases the terminal as soon as the first round is done. Stderr becomes the
- * supervisor's log, so that messages of libraries are kept. */
-static void release_terminal(struct watch *w)
-{
-    w->is_mute = 1;
-    detach_stdio();
-    (void)dup2(w->log_fd, STDERR_FILENO);
-    keeper_send_under_way(&w->cli->keeper);
 }
 
 static void on_event(void *ctx, const struct run_event *e)
@@ -97,8 +81,14 @@ static void on_event(void *ctx, const struct run_event *e)
         run_event_json(&j, e);
         json_print(&j, stdout);
     }
-    if (e->kind == RUN_EVENT_UNDER_WAY && w->cli->is_detached)
-        release_terminal(w);
+    if (e->kind == RUN_EVENT_UNDER_WAY && w->cli->is_detached) {
+        /* Releases the terminal. Stderr becomes the supervisor's log, so that messages of
+         * libraries are kept. */
+        w->is_mute = 1;
+        detach_stdio();
+        (void)dup2(w->log_fd, STDERR_FILENO);
+        keeper_send_under_way(&w->cli->keeper);
+    }
 }
 
 static void print_start(const struct training_args *args)
@@ -137,6 +127,8 @@ static void print_end(const struct training_result *r, const struct err *why)
     json_put_f64(&j, "total_seconds", r->total_seconds);
     json_put_u64(&j, "total_restarts", r->total_restarts);
     json_put_f64(&j, "team_return_mean", r->team_return_mean);
+    if (r->end == TRAINING_DONE)
+        json_put_str(&j, "done_why", *r->done_why != '\0' ? r->done_why : NULL);
     if (r->end == TRAINING_FAILED) {
         json_put_str(&j, "failure", why->msg);
         json_put_str(&j, "failure_agent", *why->agent != '\0' ? why->agent : NULL);
@@ -178,7 +170,7 @@ static void show_other_way(struct watch *w, const struct training_result *r,
 
 static void show_end(struct watch *w, const struct training_result *r, const char *path)
 {
-    char steps[32], time_text[32], team[48] = "";
+    char steps[32], time_text[32];
 
     if (w->quiet)
         return;
@@ -192,12 +184,11 @@ static void show_end(struct watch *w, const struct training_result *r, const cha
                           path);
         return;
     }
-    if (!isnan(r->team_return_mean))
-        (void)snprintf(team, sizeof(team), ", return %.2f", r->team_return_mean);
     live_view_message(
-        w->view, "%s: %s after %s steps in %s%s, %llu restart%s; %s", w->run,
+        w->view, "%s: %s after %s steps in %s%s%s, %llu restart%s; %s", w->run,
         training_end_name(r->end), format_count(r->env_steps, steps, sizeof(steps)),
-        format_duration(r->total_seconds, time_text, sizeof(time_text)), team,
+        format_duration(r->total_seconds, time_text, sizeof(time_text)),
+        *r->returns != '\0' ? ", return " : "", r->returns,
         (unsigned long long)r->total_restarts, r->total_restarts == 1 ? "" : "s", path);
     if (r->end != TRAINING_DONE && r->checkpoint_step >= 0 &&
         (r->end != TRAINING_FAILED || r->resume_step == r->checkpoint_step))

@@ -1,6 +1,6 @@
 /* train.h - training with the live view, of a new run or from a checkpoint: for `run`, `resume`
  * and `fork`, and for the keeper after a supervisor has died. All of it is called below a keeper
- * (keep.h).
+ * (cli_keep).
  *
  * Events   with --json, one object per event on stdout: start, then those that run_event.c marks
  *          as printed, each with time, event and env_steps (processes, rows of metrics, changes,

@@ -1,6 +1,7 @@
 #include "supervisor/cli/view_layout.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/number_text.h"
 #include "common/text/plain_text.h"
 #include "common/text/utf8.h"
 
@@ -57,11 +58,17 @@ static const char *colour(const struct view_frame *f, const char *sequence)
     return f->colour ? sequence : "";
 }
 
+enum { DAY_S = 24 * 3600, YEAR_S = 365 * DAY_S };
+
 const char *format_duration(double seconds, char *buf, size_t size)
 {
-    long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
+    const long s = seconds > 0 ? lround(fmin(seconds, 2 * YEAR_S)) : 0;
 
-    if (s >= 3600)
+    if (s > YEAR_S)
+        (void)snprintf(buf, size, "more than a year");
+    else if (s >= 2 * DAY_S)
+        (void)snprintf(buf, size, "%ld days", (s + DAY_S / 2) / DAY_S);
+    else if (s >= 3600)
         (void)snprintf(buf, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else
         (void)snprintf(buf, size, "%ld:%02ld", s / 60, s % 60);
@@ -245,30 +252,18 @@ static void put_curve(struct view_line *l, const struct view_frame *f,
                       const struct view_curve *c)
 {
     double low = INFINITY, high = -INFINITY;
+    char newest[NUMBER_TEXT_BYTES];
 
     for (size_t i = 0; i < c->n; i++) {
         low = fmin(low, c->value[i]);
         high = fmax(high, c->value[i]);
     }
-    view_put(l, "  %s%s%.2f ", f->n_curves > 1 ? c->team : "", f->n_curves > 1 ? " " : "",
-             c->value[c->n - 1]);
+    view_put(l, "  %s%s%s ", f->n_curves > 1 ? c->team : "", f->n_curves > 1 ? " " : "",
+             number_text(c->value[c->n - 1], 2, newest));
     for (size_t i = 0; i < c->n; i++)
         view_put(
             l, "%s",
             glyph_level(f->utf8, high > low ? (c->value[i] - low) / (high - low) : 0));
-}
-
-static int put_evaluations(struct wbuf *ret, const struct view_frame *f)
-{
-    struct view_line l = {.len = 0};
-
-    if (f->n_curves == 0)
-        return 0;
-    view_put(&l, "%sevaluation%s", colour(f, VIEW_GREY), colour(f, VIEW_PLAIN));
-    for (size_t i = 0; i < f->n_curves; i++)
-        put_curve(&l, f, &f->curve[i]);
-    view_put_line(ret, &l, f->columns);
-    return 1;
 }
 
 /* ---- nodes ---- */
@@ -469,8 +464,15 @@ int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown)
 
     *ret_shown = 0;
     put_head(ret, f);
-    if (f->rows == 0 || f->rows > 5)
-        lines += put_evaluations(ret, f);
+    if (f->n_curves > 0 && (f->rows == 0 || f->rows > 5)) {
+        struct view_line l = {.len = 0};
+
+        view_put(&l, "%sevaluation%s", colour(f, VIEW_GREY), colour(f, VIEW_PLAIN));
+        for (size_t i = 0; i < f->n_curves; i++)
+            put_curve(&l, f, &f->curve[i]);
+        view_put_line(ret, &l, f->columns);
+        lines++;
+    }
     if (f->rows == 0 || f->rows > 6)
         lines += put_nodes(ret, f);
     room = f->rows == 0 ? n : f->rows - 2 > lines ? (size_t)(f->rows - 2 - lines) : 0;

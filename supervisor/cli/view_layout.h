@@ -76,7 +76,7 @@ int view_rows_taken(const char *text, size_t len, int columns);
  * (columns 0 or less: no limit). Returns ret. */
 const char *view_facts(const struct run_status *s, int is_over, int columns, char *ret,
                        size_t size);
-/* "1:02:03" or "0:29"; returns buf. */
+/* "1:02:03" or "0:29", from two days on "12 days", and "more than a year"; returns buf. */
 const char *format_duration(double seconds, char *buf, size_t size);
 /* "625,000"; returns buf. */
 const char *format_count(uint64_t n, char *buf, size_t size);

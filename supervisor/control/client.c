@@ -36,15 +36,6 @@ struct control_client {
     size_t len, cap;
 };
 
-static void limit_waiting(int fd, int timeout_ms)
-{
-    const struct timeval t = {.tv_sec = timeout_ms / 1000,
-                              .tv_usec = timeout_ms % 1000 * 1000};
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
-}
-
 /* Begins something that may take timeout_ms. */
 static void begin_waiting(struct control_client *c)
 {
@@ -81,7 +72,11 @@ static int connect_to(const char *folder, int timeout_ms)
     int rc = -1, why;
 
     if (fd >= 0) {
-        limit_waiting(fd, timeout_ms);
+        const struct timeval t = {.tv_sec = timeout_ms / 1000,
+                                  .tv_usec = timeout_ms % 1000 * 1000};
+
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
         (void)snprintf(at.sun_path, sizeof(at.sun_path), "/proc/self/fd/%d", socket_fd);
         do
             rc = connect(fd, (const struct sockaddr *)&at, sizeof(at));
@@ -255,15 +250,6 @@ int control_client_next(struct control_client *c, int wait, const struct msg **r
     return next(c, wait, ret, err);
 }
 
-/* The server says why it ends the connection. */
-static int refused(const struct msg *m, struct err *err)
-{
-    char text[ERR_MSG_BYTES] = "";
-
-    (void)msg_get_str(&m->body, "message", text, sizeof(text), NULL);
-    return err_set(err, ERR_LIMIT, "the run ended the connection: %s", text);
-}
-
 int control_client_call(struct control_client *c, const struct msg **ret, struct err *err)
 {
     int rc;
@@ -277,8 +263,12 @@ int control_client_call(struct control_client *c, const struct msg **ret, struct
             break;
         if (rc > 0 && (*ret)->type == MSG_RESPONSE)
             break;
-        if (rc > 0 && strcmp((*ret)->method, "error") == 0)
-            return refused(*ret, err);
+        if (rc > 0 && strcmp((*ret)->method, "error") == 0) {
+            char text[ERR_MSG_BYTES] = "";
+
+            (void)msg_get_str(&(*ret)->body, "message", text, sizeof(text), NULL);
+            return err_set(err, ERR_LIMIT, "the run ended the connection: %s", text);
+        }
     }
     if (rc < 0)
         return rc;

@@ -233,15 +233,6 @@ static int do_set(void *ctx, const msgpack_object *params, struct rpc_reply *rep
 
 enum { MAX_SHARES = 1024 };
 
-static void put_share(struct msg_out *o, const struct trace_share *s)
-{
-    msg_map(o, 4);
-    msg_put_str(o, "process", s->process);
-    msg_put_str(o, "work", s->work);
-    msg_put_u64(o, "count", s->count);
-    msg_put_f64(o, "seconds", (double)s->ns / 1e9);
-}
-
 static void on_traced(void *ctx, const struct training_trace_result *result,
                       const struct err *why)
 {
@@ -263,8 +254,15 @@ static void on_traced(void *ctx, const struct training_trace_result *result,
     msg_put_u64(o, "left_out", result->left_out);
     msg_key(o, "shares");
     msg_array(o, n);
-    for (size_t i = 0; i < n; i++)
-        put_share(o, &shares[i]);
+    for (size_t i = 0; i < n; i++) {
+        const struct trace_share *s = &shares[i];
+
+        msg_map(o, 4);
+        msg_put_str(o, "process", s->process);
+        msg_put_str(o, "work", s->work);
+        msg_put_u64(o, "count", s->count);
+        msg_put_f64(o, "seconds", (double)s->ns / 1e9);
+    }
     rpc_reply_end(ctx);
 }
 
@@ -280,7 +278,7 @@ static int do_trace(void *ctx, const msgpack_object *params, struct rpc_reply *r
     uint64_t rounds = 0;
 
     (void)msg_get_u64(params, "rounds", MAX_TRACED_ROUNDS, &rounds, NULL);
-    return training_trace(run->training, rounds, on_traced, is_awaited, reply, err);
+    return training_trace(run->training, rounds, NULL, on_traced, is_awaited, reply, err);
 }
 
 /* ---- watching ---- */
@@ -300,17 +298,6 @@ static const char *find_log(const struct control_run *run, const msgpack_object 
         return NULL;
     (void)snprintf(sub, sizeof(sub), "logs/%s.log", name);
     return run_dir_file(run->dir, sub);
-}
-
-/* Removes the bytes from `begin` to the end of their line, whose beginning is missing. */
-static void drop_first_line(struct wbuf *b, size_t begin)
-{
-    const uint8_t *first = b->data + begin;
-    const uint8_t *end = memchr(first, '\n', b->len - begin);
-    const size_t n = end != NULL ? (size_t)(end + 1 - first) : b->len - begin;
-
-    memmove(b->data + begin, first + n, b->len - begin - n);
-    b->len -= n;
 }
 
 /* Appends the last `max` bytes of the file or fewer, from the beginning of a line on. A
@@ -337,8 +324,15 @@ static int read_tail(struct wbuf *ret, const char *path, size_t max, struct err 
     else
         ret->len += (size_t)n;
     (void)close(fd);
-    if (n > 0 && end > (off_t)max)
-        drop_first_line(ret, begin);
+    if (n > 0 && end > (off_t)max) { /* the beginning of the first line is missing */
+        const uint8_t *first = ret->data + begin;
+        const uint8_t *newline = memchr(first, '\n', ret->len - begin);
+        const size_t cut =
+            newline != NULL ? (size_t)(newline + 1 - first) : ret->len - begin;
+
+        memmove(ret->data + begin, first + cut, ret->len - begin - cut);
+        ret->len -= cut;
+    }
     return rc;
 }
 

@@ -77,23 +77,6 @@ void msg_json_print_object(const msgpack_object *o)
     json_print(&j, stdout);
 }
 
-static void put_value(struct json *j, const struct journal_event *e,
-                      const struct journal_pair *pair)
-{
-    const uint64_t whole = journal_number(e, pair->key, UINT64_MAX);
-    const double real = journal_real(e, pair->key, NAN);
-    const enum member_type type = run_event_type_of(pair->key);
-
-    if (type == MEMBER_CHANGES)
-        changes_json(j, pair->value);
-    else if (type == MEMBER_TEXT || type == MEMBER_SIGNAL || isnan(real))
-        json_str(j, pair->value);
-    else if (whole != UINT64_MAX)
-        json_u64(j, whole);
-    else
-        json_f64(j, real);
-}
-
 int journal_json_print(char *line)
 {
     struct journal_event e;
@@ -108,8 +91,20 @@ int journal_json_print(char *line)
         json_put_u64(&j, "env_steps", e.env_steps);
     json_put_str(&j, "event", e.name);
     for (size_t i = 0; i < e.n_pairs; i++) {
-        json_key(&j, e.pairs[i].key);
-        put_value(&j, &e, &e.pairs[i]);
+        const struct journal_pair *pair = &e.pairs[i];
+        const uint64_t whole = journal_number(&e, pair->key, UINT64_MAX);
+        const double real = journal_real(&e, pair->key, NAN);
+        const enum member_type type = run_event_type_of(pair->key);
+
+        json_key(&j, pair->key);
+        if (type == MEMBER_CHANGES)
+            changes_json(&j, pair->value);
+        else if (type == MEMBER_TEXT || type == MEMBER_SIGNAL || isnan(real))
+            json_str(&j, pair->value);
+        else if (whole != UINT64_MAX)
+            json_u64(&j, whole);
+        else
+            json_f64(&j, real);
     }
     json_print(&j, stdout);
     return 0;

@@ -106,18 +106,6 @@ static void on_too_late(uv_timer_t *timer)
     }
 }
 
-/* Disconnects the client as soon as it has received its last bytes. */
-static void close_when_written(struct client *c)
-{
-    (void)uv_read_stop((uv_stream_t *)&c->pipe);
-    if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
-        close_client(c);
-        return;
-    }
-    leave(c);
-    TAILQ_INSERT_TAIL(&c->server->leaving, c, entry);
-}
-
 /* ---- writing ---- */
 
 struct written {
@@ -435,8 +423,18 @@ int rpc_server_open(struct rpc_server **ret, struct rpc *rpc, uv_loop_t *loop,
 void rpc_server_close(struct rpc_server *s, uint64_t patience_ms)
 {
     uv_close((uv_handle_t *)&s->listener, NULL); /* also unlinks the socket */
-    while (!TAILQ_EMPTY(&s->clients))
-        close_when_written(TAILQ_FIRST(&s->clients));
+    /* each leaves when it has received its last bytes */
+    while (!TAILQ_EMPTY(&s->clients)) {
+        struct client *c = TAILQ_FIRST(&s->clients);
+
+        (void)uv_read_stop((uv_stream_t *)&c->pipe);
+        if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->pipe, on_shutdown) < 0) {
+            close_client(c);
+        } else {
+            leave(c);
+            TAILQ_INSERT_TAIL(&s->leaving, c, entry);
+        }
+    }
     if (TAILQ_EMPTY(&s->leaving))
         uv_close((uv_handle_t *)&s->next_batch, NULL);
     else

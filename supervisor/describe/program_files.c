@@ -37,13 +37,6 @@ static int is_below(const char *path, const char *folder)
     return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
-/* Cuts the folder down to the part that it has in common with the path's. */
-static void cut_to_common(char *folder, const char *path)
-{
-    while (*folder != '\0' && !is_below(path, folder))
-        *strrchr(folder, '/') = '\0';
-}
-
 static int program_files_add(struct search *s, const char *path, const char *name,
                              int is_named)
 {
@@ -350,8 +343,9 @@ static void give_names(struct search *s)
 
     (void)snprintf(root, sizeof(root), "%s", s->directory);
     for (size_t i = 0; i < f->n; i++)
-        if (f->file[i].name == NULL)
-            cut_to_common(root, f->file[i].path);
+        while (f->file[i].name == NULL && *root != '\0' &&
+               !is_below(f->file[i].path, root))
+            *strrchr(root, '/') = '\0';
     n = strlen(root);
     f->within = arena_strdup(&f->arena, s->directory + n + (s->directory[n] == '/'));
     for (size_t i = 0; i < f->n; i++)

@@ -33,16 +33,6 @@ struct assignment *assignment_new(size_t n, struct arena *arena)
     return a;
 }
 
-/* Lists the jobs backwards, so that equal costs give worker i job i. */
-static void begin_search(struct assignment *a)
-{
-    for (size_t j = 0; j < a->n; j++) {
-        a->left[j] = a->n - 1 - j;
-        a->length[j] = (double)INFINITY;
-    }
-    a->n_left = a->n;
-}
-
 /* Continues the paths by one step from `worker`, to which the path has the length
  * `so_far`. Takes the job with the shortest path out of those left, and returns it; among
  * equal ones the last free job or, if none is free, the first job. */
@@ -102,7 +92,12 @@ static void add_worker(struct assignment *a, size_t worker)
     double length = 0.0;
     size_t job, at = worker;
 
-    begin_search(a);
+    /* lists the jobs backwards, so that equal costs give worker i job i */
+    for (size_t j = 0; j < a->n; j++) {
+        a->left[j] = a->n - 1 - j;
+        a->length[j] = (double)INFINITY;
+    }
+    a->n_left = a->n;
     do {
         job = extend(a, at, length);
         length = a->length[job];

@@ -103,15 +103,6 @@ static void reset(struct trial *t)
         vec_env_reset_copy(t->env, c, episode_of(t, c));
 }
 
-static void note_answers(struct trial *t)
-{
-    for (size_t c = 0; c < t->n_players; c++) {
-        struct played *p = &t->played[t->round][c];
-
-        p->n_steps = external_world_sums(t->env->world, c, p->sums, STEPS + 1) - 1;
-    }
-}
-
 static int is_round_over(const struct trial *t)
 {
     const int is_slow = uv_hrtime() - t->began_ns > (uint64_t)ROUND_MS * 1000000;
@@ -132,7 +123,11 @@ static int go_on(struct trial *t, struct err *err)
             rc = vec_env_step(t->env, (const float *const *)t->actions, &t->result, err);
             continue;
         }
-        note_answers(t);
+        for (size_t c = 0; c < t->n_players; c++) {
+            struct played *p = &t->played[t->round][c];
+
+            p->n_steps = external_world_sums(t->env->world, c, p->sums, STEPS + 1) - 1;
+        }
         if (++t->round == t->n_players) {
             ask_done(t->ask);
             return 0;
@@ -243,15 +238,6 @@ static int open_trial(struct trial *t, const struct env_config *config, uint64_t
     return 0;
 }
 
-static void close_trial(struct trial *t)
-{
-    if (t->host != NULL)
-        env_host_stop(t->host, ASK_END_WITHIN_MS);
-    ask_close(t->ask);
-    vec_env_free(t->env);
-    env_host_free(t->host);
-}
-
 int env_trial(const struct env_config *config, uint64_t seed, struct env_verdict *ret,
               struct err *err)
 {
@@ -274,7 +260,11 @@ int env_trial(const struct env_config *config, uint64_t seed, struct env_verdict
         rc = play(&t, err);
     if (rc == 0)
         compare(&t, ret);
-    close_trial(&t);
+    if (t.host != NULL)
+        env_host_stop(t.host, ASK_END_WITHIN_MS);
+    ask_close(t.ask);
+    vec_env_free(t.env);
+    env_host_free(t.host);
     (void)close(fd);
     return rc;
 }

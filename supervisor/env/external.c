@@ -206,19 +206,6 @@ static int parse_heads(struct action_space *s, const msgpack_object *map, struct
                : err_set(err, ERR_PROTOCOL, "its heads are not as wide as its actions");
 }
 
-static int parse_bounds(struct action_space *s, const msgpack_object *map,
-                        struct err *err)
-{
-    int rc;
-
-    s->low = -(double)INFINITY;
-    s->high = (double)INFINITY;
-    if ((rc = msg_get_f64(map, "low", &s->low, err)) < 0 ||
-        (rc = msg_get_f64(map, "high", &s->high, err)) < 0)
-        return rc;
-    return s->low < s->high ? 0 : err_set(err, ERR_PROTOCOL, "its bounds are empty");
-}
-
 static int parse_space(struct action_space *s, const msgpack_object *agent,
                        struct err *err)
 {
@@ -242,7 +229,12 @@ static int parse_space(struct action_space *s, const msgpack_object *agent,
         return rc;
     if (s->kind == SPACE_BOX && strcmp(kind, "box") != 0)
         return err_set(err, ERR_PROTOCOL, "an unknown kind of action, '%s'", kind);
-    return parse_bounds(s, map, err);
+    s->low = -(double)INFINITY;
+    s->high = (double)INFINITY;
+    if ((rc = msg_get_f64(map, "low", &s->low, err)) < 0 ||
+        (rc = msg_get_f64(map, "high", &s->high, err)) < 0)
+        return rc;
+    return s->low < s->high ? 0 : err_set(err, ERR_PROTOCOL, "its bounds are empty");
 }
 
 static int parse_agent(struct env_agent *a, const msgpack_object *map, struct err *err)
@@ -272,22 +264,6 @@ static int parse_agent(struct env_agent *a, const msgpack_object *map, struct er
         return err_wrap(err, "%s", a->name);
     a->obs_width = (int32_t)obs;
     return obs > 0 ? 0 : err_set(err, ERR_PROTOCOL, "%s observes nothing", a->name);
-}
-
-static int parse_agents(struct env_spec *ret, const msgpack_object *agents,
-                        struct err *err)
-{
-    for (size_t i = 0; i < ret->n_agents; i++) {
-        int rc = parse_agent(&ret->agents[i], &agents->via.array.ptr[i], err);
-
-        for (size_t k = 0; rc == 0 && k < i; k++)
-            if (strcmp(ret->agents[k].name, ret->agents[i].name) == 0)
-                rc = err_set(err, ERR_PROTOCOL, "two agents are called %s",
-                             ret->agents[i].name);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
 }
 
 /* The name comes from the program and is displayed: only printable text is kept, and of a
@@ -337,7 +313,14 @@ int external_parse(struct env_spec *ret, const msgpack_object *answer,
         return err_set(err, ERR_PROTOCOL, "%zu agents, expected 1 to %d", ret->n_agents,
                        ENV_MAX_AGENTS);
     ret->agents = ARENA_ARRAY(arena, struct env_agent, ret->n_agents);
-    return parse_agents(ret, agents, err);
+    for (size_t i = 0; rc == 0 && i < ret->n_agents; i++) {
+        rc = parse_agent(&ret->agents[i], &agents->via.array.ptr[i], err);
+        for (size_t k = 0; rc == 0 && k < i; k++)
+            if (strcmp(ret->agents[k].name, ret->agents[i].name) == 0)
+                rc = err_set(err, ERR_PROTOCOL, "two agents are called %s",
+                             ret->agents[i].name);
+    }
+    return rc;
 }
 
 static int same_space(const struct action_space *a, const struct action_space *b)

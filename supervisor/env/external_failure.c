@@ -54,21 +54,6 @@ static int may_skip(const struct external_world *w)
            env_host_skips(w->host, w->external->on_failure);
 }
 
-static void count_failed(struct external_world *w, const struct external_process *p,
-                         const char *why)
-{
-    struct err err;
-
-    if (++w->n_failed <= MAX_FAILED + MAX_FAILED_PER_COPY * w->n_copies)
-        return;
-    (void)err_set(
-        &err, ERR_AGENT,
-        "process %s: %zu episodes in a row failed, and none ended, the last one: "
-        "%.200s",
-        p->name, w->n_failed, why);
-    external_fail(w, &err);
-}
-
 static void skip_at(struct external_world *w, struct external_process *p, size_t copy,
                     const struct env_failure *at, const char *why)
 {
@@ -84,11 +69,19 @@ static void skip_episode(struct external_world *w, struct external_process *p,
                          size_t copy, const struct err *why)
 {
     const struct env_failure at = point_of(w, p, copy);
+    struct err err;
 
     if (p->kind == EXTERNAL_STEP)
         external_write_idle(w, copy);
     skip_at(w, p, copy, &at, why->msg);
-    count_failed(w, p, why->msg);
+    if (++w->n_failed <= MAX_FAILED + MAX_FAILED_PER_COPY * w->n_copies)
+        return;
+    (void)err_set(
+        &err, ERR_AGENT,
+        "process %s: %zu episodes in a row failed, and none ended, the last one: "
+        "%.200s",
+        p->name, w->n_failed, why->msg);
+    external_fail(w, &err);
 }
 
 int external_skip_known(struct external_world *w, struct external_process *p, size_t copy)
@@ -134,15 +127,6 @@ int external_skip_nonfinite(struct external_world *w, struct external_process *p
 
 /* ---- which copy fails ---- */
 
-/* Asks for the first copy alone, from now on. */
-static void take_apart(struct external_process *p)
-{
-    p->is_apart = 1;
-    p->rest.n = p->asked.n - 1;
-    memcpy(p->rest.copies, p->asked.copies + 1, p->rest.n * sizeof(*p->rest.copies));
-    p->asked.n = 1;
-}
-
 size_t external_take_rest(struct external_world *w, struct external_process *p)
 {
     size_t n = 0;
@@ -173,7 +157,11 @@ int external_pardon(void *ctx, size_t process, int is_last, const struct err *wh
         return 0;
     p->has_changed = 1;
     if (p->asked.n > 1) {
-        take_apart(p);
+        /* asks for the first copy alone, from now on */
+        p->is_apart = 1;
+        p->rest.n = p->asked.n - 1;
+        memcpy(p->rest.copies, p->asked.copies + 1, p->rest.n * sizeof(*p->rest.copies));
+        p->asked.n = 1;
         return 1;
     }
     skip_episode(w, p, p->asked.copies[0], why);

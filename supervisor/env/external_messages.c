@@ -321,16 +321,6 @@ void external_write_now(const struct external_world *w, enum external_kind kind,
     show(w, kind, x, i, copy, w->views.obs, w->views.allowed);
 }
 
-/* An infinite number counts as none. */
-static double metric_of(const struct external_answer *x, size_t metric, size_t i)
-{
-    double v = (double)NAN;
-
-    if (x->metrics != NULL)
-        memcpy(&v, x->metrics + (metric * x->n + i) * sizeof(v), sizeof(v));
-    return isfinite(v) ? v : (double)NAN;
-}
-
 void external_write_step(const struct external_world *w, const struct external_answer *x,
                          size_t i, size_t copy)
 {
@@ -339,8 +329,14 @@ void external_write_step(const struct external_world *w, const struct external_a
         w->views.reward[a][copy] = reward_of(x, a, i);
         w->views.terminated[a][copy] = x->terminated[a * x->n + i] != 0;
     }
-    for (size_t m = 0; m < w->spec->n_metrics; m++)
-        w->views.metric[m][copy] = metric_of(x, m, i);
+    for (size_t m = 0; m < w->spec->n_metrics; m++) {
+        double v = (double)NAN;
+
+        if (x->metrics != NULL)
+            memcpy(&v, x->metrics + (m * x->n + i) * sizeof(v), sizeof(v));
+        w->views.metric[m][copy] =
+            isfinite(v) ? v : (double)NAN; /* an infinite one is none */
+    }
 }
 
 void external_write_idle(const struct external_world *w, size_t copy)

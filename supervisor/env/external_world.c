@@ -19,19 +19,6 @@ static size_t *sum_sizes(const struct env_spec *spec, int of_actions)
     return before;
 }
 
-static void share_copies(struct external_world *w)
-{
-    for (size_t i = 0; i < w->n_processes; i++) {
-        struct external_process *p = &w->processes[i];
-
-        p->first = i * w->n_copies / w->n_processes;
-        p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
-        p->asked.copies = xcalloc(p->n, sizeof(*p->asked.copies));
-        p->rest.copies = xcalloc(p->n, sizeof(*p->rest.copies));
-        p->replayed.copies = xcalloc(p->n, sizeof(*p->replayed.copies));
-    }
-}
-
 struct external_world *external_world_new(const struct external *external,
                                           const struct env_spec *spec, size_t copies,
                                           const struct external_views *views,
@@ -50,7 +37,15 @@ struct external_world *external_world_new(const struct external *external,
     w->episodes = xcalloc(copies, sizeof(*w->episodes));
     w->before = xcalloc(copies, sizeof(*w->before));
     w->processes = xcalloc(w->n_processes, sizeof(*w->processes));
-    share_copies(w);
+    for (size_t i = 0; i < w->n_processes; i++) {
+        struct external_process *p = &w->processes[i];
+
+        p->first = i * w->n_copies / w->n_processes;
+        p->n = (i + 1) * w->n_copies / w->n_processes - p->first;
+        p->asked.copies = xcalloc(p->n, sizeof(*p->asked.copies));
+        p->rest.copies = xcalloc(p->n, sizeof(*p->rest.copies));
+        p->replayed.copies = xcalloc(p->n, sizeof(*p->replayed.copies));
+    }
     return w;
 }
 
@@ -347,21 +342,6 @@ static int step_process(struct external_world *w, struct external_process *p,
     return p->asked.n > 0 ? external_world_ask(w, p, EXTERNAL_STEP, err) : 0;
 }
 
-static void note(struct external_world *w)
-{
-    for (size_t c = 0; c < w->n_copies; c++) {
-        const struct external_episode *e = &w->episodes[c];
-
-        w->before[c] = (struct external_before){.seed = e->seed,
-                                                .n_steps = e->n_steps,
-                                                .first_sum = e->runs ? e->sums[0] : 0,
-                                                .runs = e->runs,
-                                                .lost = e->lost,
-                                                .failed = e->failed,
-                                                .too_long = e->too_long};
-    }
-}
-
 /* A step adds one to a copy's history, and the reset after it replaces the checksum of the former
  * reset: nothing else of the former history is overwritten. */
 void external_world_undo(struct external_world *w)
@@ -387,7 +367,17 @@ int external_world_step(struct external_world *w, const float *const *actions,
 {
     CHECK(w->table != NULL && w->outstanding == 0);
     w->actions = actions;
-    note(w);
+    for (size_t c = 0; c < w->n_copies; c++) {
+        const struct external_episode *e = &w->episodes[c];
+
+        w->before[c] = (struct external_before){.seed = e->seed,
+                                                .n_steps = e->n_steps,
+                                                .first_sum = e->runs ? e->sums[0] : 0,
+                                                .runs = e->runs,
+                                                .lost = e->lost,
+                                                .failed = e->failed,
+                                                .too_long = e->too_long};
+    }
     for (size_t i = 0; i < w->n_processes && !w->failed; i++) {
         int rc = step_process(w, &w->processes[i], idle, err);
 

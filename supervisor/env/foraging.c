@@ -333,17 +333,6 @@ static int is_empty(const struct world *w, const struct grid *g)
     return 1;
 }
 
-/* Sets the action of player i of a copy, and records the chosen one for pictures. */
-static void foraging_choose(struct world *w, const struct grid *g, size_t i, size_t copy,
-                            const float *action)
-{
-    const int32_t wanted = (int32_t)env_choice(action, N_ACTIONS);
-
-    w->intent[i] = executed_action(w, g, &g->player[i], wanted);
-    w->last[copy * w->n_players + i] = (int8_t)wanted;
-    w->stuck[copy * w->n_players + i] = w->intent[i] != wanted;
-}
-
 static void foraging_step(void *world, const float *const *actions, double *const *reward,
                           uint8_t *const *terminated)
 {
@@ -353,8 +342,14 @@ static void foraging_step(void *world, const float *const *actions, double *cons
         struct grid g = grid_of(w, c);
 
         for (size_t i = 0; i < w->n_players; i++) {
+            const int32_t wanted =
+                (int32_t)env_choice(actions[i] + c * N_ACTIONS, N_ACTIONS);
+
             reward[i][c] = 0.0;
-            foraging_choose(w, &g, i, c, actions[i] + c * N_ACTIONS);
+            /* the chosen action is kept for pictures */
+            w->intent[i] = executed_action(w, &g, &g.player[i], wanted);
+            w->last[c * w->n_players + i] = (int8_t)wanted;
+            w->stuck[c * w->n_players + i] = w->intent[i] != wanted;
         }
         move_players(w, &g, w->stuck + c * w->n_players);
         for (size_t i = 0; i < w->n_players; i++) {
@@ -735,19 +730,6 @@ static struct scene_thing *foraging_add(const struct world *w, struct scene *ret
     return scene_add(ret, kind, col + 0.5, w->rows - row - 0.5, size);
 }
 
-static void draw_food(const struct world *w, const struct grid *g, struct scene *ret)
-{
-    for (int32_t i = 0; i < w->rows * w->cols; i++) {
-        struct scene_thing *t;
-
-        if (g->cell[i] == 0)
-            continue;
-        t = foraging_add(w, ret, SCENE_FOOD, i / w->cols, i % w->cols, 0.36);
-        t->id = (int32_t)w->n_players + i;
-        scene_label(t, "%d", (int)g->cell[i]);
-    }
-}
-
 static void draw_player(const struct world *w, const struct player *p, size_t i,
                         size_t copy, struct scene *ret)
 {
@@ -785,7 +767,15 @@ static void foraging_draw(const void *world, size_t copy, struct scene *ret)
     ret->name[SCENE_AGENT] = "player and its level";
     ret->name[SCENE_FOOD] = "food and its level";
     ret->name[SCENE_CONTACT] = "blocked";
-    draw_food(w, &g, ret);
+    for (int32_t i = 0; i < w->rows * w->cols; i++) {
+        struct scene_thing *t;
+
+        if (g.cell[i] == 0)
+            continue;
+        t = foraging_add(w, ret, SCENE_FOOD, i / w->cols, i % w->cols, 0.36);
+        t->id = (int32_t)w->n_players + i;
+        scene_label(t, "%d", (int)g.cell[i]);
+    }
     for (size_t i = 0; i < w->n_players; i++)
         draw_player(w, &g.player[i], i, copy, ret);
 }

@@ -336,20 +336,6 @@ static int is_common(const struct game *g)
     return common;
 }
 
-/* Writes the common payoff; if payoffs differ, each agent's, or with many agents their
- * mean. */
-static void put_payoff(const struct game *g, size_t cell, int common,
-                       struct scene_thing *t)
-{
-    if (common || g->n_players > 3)
-        scene_label(t, "%.6g", mean_payoff(g, cell));
-    else if (g->n_players == 2)
-        scene_label(t, "%.5g, %.5g", g->payoff[0][cell], g->payoff[1][cell]);
-    else
-        scene_label(t, "%.4g, %.4g, %.4g", g->payoff[0][cell], g->payoff[1][cell],
-                    g->payoff[2][cell]);
-}
-
 static void draw_headers(const struct world *w, size_t copy, size_t player,
                          struct scene *ret)
 {
@@ -386,7 +372,14 @@ static void draw_cells(const struct world *w, size_t copy, struct scene *ret)
 
         t->id = (int32_t)i;
         t->value = high > low ? (mean_payoff(g, cell) - low) / (high - low) : 0.5;
-        put_payoff(g, cell, common, t);
+        /* the common payoff, or each agent's, or with many agents their mean */
+        if (common || g->n_players > 3)
+            scene_label(t, "%.6g", mean_payoff(g, cell));
+        else if (g->n_players == 2)
+            scene_label(t, "%.5g, %.5g", g->payoff[0][cell], g->payoff[1][cell]);
+        else
+            scene_label(t, "%.4g, %.4g, %.4g", g->payoff[0][cell], g->payoff[1][cell],
+                        g->payoff[2][cell]);
     }
 }
 

@@ -40,37 +40,29 @@ static void lean(struct particle_world *w, const double *rows, double factor,
     w->loops->lean(n, plus + 2 * n, minus + 2 * n, !openai, factor, force + n);
 }
 
-static void act_move(struct particle_world *w, size_t agent, const double *rows)
+void particle_world_act(struct particle_world *w, size_t agent, const double *rows)
 {
     const struct particle_entity *e = &w->entities[agent];
-    const double factor = e->accel != 0.0 ? e->accel : SENSITIVITY;
-    double *force = particle_force(w, agent, 0);
-
-    if (w->actions == ENV_ACTIONS_DISCRETE)
-        move(w, rows, factor, force);
-    else
-        lean(w, rows, factor, force);
-}
-
-static void act_say(struct particle_world *w, size_t agent, const double *rows)
-{
     const size_t n = w->dim_c * w->n_copies;
-    double *said = particle_comm(w, agent, 0);
+    double *said;
 
+    if (e->movable) {
+        const double factor = e->accel != 0.0 ? e->accel : SENSITIVITY;
+        double *force = particle_force(w, agent, 0);
+
+        if (w->actions == ENV_ACTIONS_DISCRETE)
+            move(w, rows, factor, force);
+        else
+            lean(w, rows, factor, force);
+        rows += MOVES * w->n_copies;
+    }
+    if (e->silent)
+        return;
+    said = particle_comm(w, agent, 0);
     if (w->actions == ENV_ACTIONS_DISCRETE)
         w->loops->word(w->n_copies, w->dim_c, rows, said);
     else if (w->rules == ENV_RULES_MPE2)
         w->loops->clip(n, rows, said);
     else
         memcpy(said, rows, n * sizeof(*said));
-}
-
-void particle_world_act(struct particle_world *w, size_t agent, const double *rows)
-{
-    const struct particle_entity *e = &w->entities[agent];
-
-    if (e->movable)
-        act_move(w, agent, rows);
-    if (!e->silent)
-        act_say(w, agent, rows + (e->movable ? MOVES * w->n_copies : 0));
 }

@@ -4,15 +4,11 @@
 
 enum { OWN = 4 /* velocity, position */ };
 
-static size_t entity_width(const struct particle_entities *e)
-{
-    return e->n_kinds + 2 + (e->moving != 0 ? 2 : 0) + 1;
-}
-
 void particle_entities_describe(const struct particle_world *w)
 {
     const int64_t n = (int64_t)particle_n_entities(w) - 1;
-    const int64_t width = (int64_t)entity_width(w->entities_shown);
+    const struct particle_entities *e = w->entities_shown;
+    const int64_t width = (int64_t)(e->n_kinds + 2 + (e->moving != 0 ? 2 : 0) + 1);
 
     for (size_t a = 0; a < w->n_agents && n > 0; a++) {
         w->agents[a].entities[0] = n;

@@ -35,23 +35,6 @@ static struct particle_world *build_world(const struct particle_scenario *scenar
     return w;
 }
 
-/* Lists each pair once, in the order of entities; forces add up in this order. */
-static void list_pairs(struct particle_world *w)
-{
-    size_t n = particle_n_entities(w);
-
-    w->pairs = ARENA_ARRAY(w->arena, struct particle_pair, w->n_agents * n);
-    for (size_t a = 0; a < w->n_agents; a++) {
-        for (size_t b = a + 1; b < n; b++) {
-            const struct particle_entity *ea = &w->entities[a], *eb = &w->entities[b];
-
-            if (ea->collide && eb->collide && (ea->movable || eb->movable))
-                w->pairs[w->n_pairs++] =
-                    (struct particle_pair){a, b, particle_reach(w, a, b), eb->movable};
-        }
-    }
-}
-
 /* The smallest x whose rounded square root is not below `reach`. The root is monotonic,
  * so that a few steps from reach^2 suffice. */
 static double least_square(double reach)
@@ -63,17 +46,6 @@ static double least_square(double reach)
     while (x > 0.0 && sqrt(nextafter(x, 0.0)) >= reach)
         x = nextafter(x, 0.0);
     return x;
-}
-
-static void list_touch_squares(struct particle_world *w)
-{
-    const size_t n = particle_n_entities(w);
-
-    w->touch_squares = ARENA_ARRAY(w->arena, double, w->n_agents *n);
-    for (size_t a = 0; a < w->n_agents; a++) {
-        for (size_t b = 0; b < n; b++)
-            w->touch_squares[a * n + b] = least_square(particle_reach(w, a, b));
-    }
 }
 
 /* Allocates n doubles, aligned for vectors of the widest instruction set. */
@@ -128,13 +100,27 @@ struct particle_world *particle_world_new(const struct particle_scenario *scenar
                                           struct arena *arena)
 {
     struct particle_world *w = build_world(scenario, config, params, copies, arena);
+    const size_t n = particle_n_entities(w);
 
     allocate_state(w);
     allocate_rows(w);
     if (scenario->places != NULL)
         w->places = particle_places_new(w->n_agents, copies, arena);
-    list_pairs(w);
-    list_touch_squares(w);
+    w->pairs = ARENA_ARRAY(w->arena, struct particle_pair, w->n_agents * n);
+    for (size_t a = 0; a < w->n_agents; a++) { /* forces add up in this order */
+        for (size_t b = a + 1; b < n; b++) {
+            const struct particle_entity *ea = &w->entities[a], *eb = &w->entities[b];
+
+            if (ea->collide && eb->collide && (ea->movable || eb->movable))
+                w->pairs[w->n_pairs++] =
+                    (struct particle_pair){a, b, particle_reach(w, a, b), eb->movable};
+        }
+    }
+    w->touch_squares = ARENA_ARRAY(w->arena, double, w->n_agents *n);
+    for (size_t a = 0; a < w->n_agents; a++) {
+        for (size_t b = 0; b < n; b++)
+            w->touch_squares[a * n + b] = least_square(particle_reach(w, a, b));
+    }
     return w;
 }
 
@@ -230,13 +216,6 @@ static void *particle_open(const struct env_class *class, const struct env_confi
     return particle_world_new(class->scenario, config, params, copies, arena);
 }
 
-static void draw_all(struct particle_world *w, size_t copy, struct particle_draws *d)
-{
-    for (size_t i = 0; i < w->n_goals; i++)
-        particle_draw_goal(w, d, copy, i);
-    particle_draw_positions(w, d, copy, 0, particle_n_entities(w), 1.0);
-}
-
 static void particle_reset(void *world, size_t copy, const struct env_episode *e)
 {
     struct particle_world *w = world;
@@ -249,10 +228,13 @@ static void particle_reset(void *world, size_t copy, const struct env_episode *e
     }
     for (size_t i = copy; i < w->n_state; i += w->n_copies)
         w->state[i] = 0.0;
-    if (w->scenario->reset != NULL)
+    if (w->scenario->reset != NULL) {
         w->scenario->reset(w, copy, &d);
-    else
-        draw_all(w, copy, &d);
+    } else {
+        for (size_t i = 0; i < w->n_goals; i++)
+            particle_draw_goal(w, &d, copy, i);
+        particle_draw_positions(w, &d, copy, 0, particle_n_entities(w), 1.0);
+    }
     if (w->draws != NULL)
         w->draws[copy] = d;
 }

@@ -37,17 +37,6 @@ static void fill_pool(uint32_t pool[POOL], uint64_t seed)
     }
 }
 
-static void generate(const uint32_t pool[POOL], uint64_t words[OUT / 2])
-{
-    uint32_t h = 0x8b51f9ddu;
-
-    for (int i = 0; i < OUT; i++) {
-        uint64_t word = hash(pool[i % POOL], &h, 0x58f38dedu);
-
-        words[i / 2] = i % 2 == 0 ? word : words[i / 2] | word << 32;
-    }
-}
-
 static unsigned __int128 wide(uint64_t high, uint64_t low)
 {
     return (unsigned __int128)high << 64 | low;
@@ -62,9 +51,14 @@ void pcg64_init(struct pcg64 *g, uint64_t seed)
 {
     uint32_t pool[POOL];
     uint64_t words[OUT / 2];
+    uint32_t h = 0x8b51f9ddu;
 
     fill_pool(pool, seed);
-    generate(pool, words);
+    for (int i = 0; i < OUT; i++) {
+        uint64_t word = hash(pool[i % POOL], &h, 0x58f38dedu);
+
+        words[i / 2] = i % 2 == 0 ? word : words[i / 2] | word << 32;
+    }
     *g = (struct pcg64){.increment = wide(words[2], words[3]) << 1 | 1};
     advance(g);
     g->state += wide(words[0], words[1]);

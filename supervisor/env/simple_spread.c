@@ -98,18 +98,6 @@ static void charge_touches(const struct particle_world *w, double *const *ret,
     }
 }
 
-/* Minus the sum over landmarks of the distance to the nearest agent. */
-static void team_reward(const struct particle_world *w, double *ret)
-{
-    double *least = particle_scratch(w, 1);
-
-    particle_row_fill(w, ret, 0.0);
-    for (size_t l = 0; l < w->n_landmarks; l++) {
-        particle_nearest(w, w->n_agents + l, 0, w->n_agents, least);
-        particle_row_add(w, ret, -1.0, least, 1);
-    }
-}
-
 static void succeed(const struct particle_world *w, uint8_t *ret)
 {
     const struct params *p = w->params;
@@ -125,11 +113,17 @@ static void succeed(const struct particle_world *w, uint8_t *ret)
 
 static void simple_spread_reward(const struct particle_world *w, double *const *ret)
 {
+    double *least = particle_scratch(w, 1);
     const struct params *p = w->params;
     double *team = particle_scratch(w, 0);
     int openai = w->rules == ENV_RULES_OPENAI;
 
-    team_reward(w, team);
+    /* minus the sum over landmarks of the distance to the nearest agent */
+    particle_row_fill(w, team, 0.0);
+    for (size_t l = 0; l < w->n_landmarks; l++) {
+        particle_nearest(w, w->n_agents + l, 0, w->n_agents, least);
+        particle_row_add(w, team, -1.0, least, 1);
+    }
     for (size_t a = 0; a < w->n_agents; a++) {
         particle_row_fill(w, ret[a], openai ? -1.0 : 0.0);
         if (openai)

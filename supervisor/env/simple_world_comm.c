@@ -137,45 +137,11 @@ static void survey(const struct particle_world *w, const struct particle_obs *o)
     }
 }
 
-/* Computes in which copies `self` sees each other agent; the leader sees all. */
-static void find_visible(const struct particle_world *w, size_t self,
-                         const struct particle_obs *o)
-{
-    for (size_t a = 0; self != LEADER && a < w->n_agents; a++) {
-        if (a != self)
-            w->loops->see(o->n, w->n_copies, in_forests(w, self) + o->first,
-                          in_forests(w, a) + o->first, n_forests(w),
-                          particle_seen(w, a) + o->first);
-    }
-}
-
 static void hide_unseen(const struct particle_world *w, size_t self, size_t other,
                         struct particle_obs *o)
 {
     if (self != LEADER)
         particle_obs_hide(o, particle_seen(w, other) + o->first);
-}
-
-static void observe_others(const struct particle_world *w, size_t self,
-                           struct particle_obs *o)
-{
-    for (size_t a = 0; a < w->n_agents; a++) {
-        if (a == self)
-            continue;
-        particle_obs_rel(w, o, self, a);
-        hide_unseen(w, self, a, o);
-    }
-}
-
-static void observe_good_velocities(const struct particle_world *w, size_t self,
-                                    struct particle_obs *o)
-{
-    for (size_t a = first_good(w); a < w->n_agents; a++) {
-        if (a == self)
-            continue;
-        particle_obs_vel(w, o, a);
-        hide_unseen(w, self, a, o);
-    }
 }
 
 static void observe_forests(const struct particle_world *w, size_t self,
@@ -190,14 +156,30 @@ static void simple_world_comm_observe(const struct particle_world *w, size_t sel
 {
     const int good = self >= first_good(w);
 
-    find_visible(w, self, o);
+    /* in which copies `self` sees each other agent; the leader sees all */
+    for (size_t a = 0; self != LEADER && a < w->n_agents; a++) {
+        if (a != self)
+            w->loops->see(o->n, w->n_copies, in_forests(w, self) + o->first,
+                          in_forests(w, a) + o->first, n_forests(w),
+                          particle_seen(w, a) + o->first);
+    }
     particle_obs_vel(w, o, self);
     particle_obs_pos(w, o, self);
     particle_obs_rel_landmarks(w, o, self);
-    observe_others(w, self, o);
+    for (size_t a = 0; a < w->n_agents; a++) {
+        if (a == self)
+            continue;
+        particle_obs_rel(w, o, self, a);
+        hide_unseen(w, self, a, o);
+    }
     if (good)
         observe_forests(w, self, o);
-    observe_good_velocities(w, self, o);
+    for (size_t a = first_good(w); a < w->n_agents; a++) {
+        if (a == self)
+            continue;
+        particle_obs_vel(w, o, a);
+        hide_unseen(w, self, a, o);
+    }
     if (good)
         return;
     observe_forests(w, self, o);
@@ -267,25 +249,21 @@ static void reward_good(const struct particle_world *w, size_t self, double *ret
     particle_row_add(w, ret, near_food, row, 1);
 }
 
-/* Call it after the prey's rewards, which fill the rows of touches. */
-static void reward_hunter(const struct particle_world *w, size_t self, double *ret)
-{
-    const size_t pack = first_good(w), n_good = w->n_agents - pack;
-    double *row = particle_scratch(w, 0);
-
-    particle_nearest(w, self, pack, n_good, row);
-    particle_row_add(w, ret, -0.1, row, 1);
-    particle_row_add(w, ret, 5.0, touches(w, pack), n_good * pack);
-}
-
 static void simple_world_comm_reward(const struct particle_world *w, double *const *ret)
 {
     for (size_t a = 0; a < w->n_agents; a++)
         particle_row_fill(w, ret[a], 0.0);
     for (size_t good = first_good(w); good < w->n_agents; good++)
         reward_good(w, good, ret[good]);
-    for (size_t a = 0; a < first_good(w); a++)
-        reward_hunter(w, a, ret[a]);
+    for (size_t a = 0; a < first_good(w); a++) {
+        const size_t pack = first_good(w), n_good = w->n_agents - pack;
+        double *row = particle_scratch(w, 0);
+
+        /* after the prey's rewards, which fill the rows of touches */
+        particle_nearest(w, a, pack, n_good, row);
+        particle_row_add(w, ret[a], -0.1, row, 1);
+        particle_row_add(w, ret[a], 5.0, touches(w, pack), n_good * pack);
+    }
 }
 
 enum { TAGS, FOOD, COLLISIONS };

@@ -202,20 +202,10 @@ static void allocate(struct vec_env *v)
     allocate_stack(v);
 }
 
-static void make_keys(struct vec_env *v, uint64_t seed)
-{
-    char name[32];
-
-    for (size_t c = 0; c < v->n_copies; c++) {
-        (void)snprintf(name, sizeof(name), "env/%zu", c);
-        v->keys[c] = rng_key_make(
-            seed, v->draws == ENV_DRAWS_EVALUATION ? "evaluation" : name, "reset");
-    }
-}
-
 static int set_up(struct vec_env *v, const struct env_config *config, uint64_t seed,
                   struct err *err)
 {
+    char name[32];
     const void *params;
     int rc = env_class_describe(v->class, config, &v->arena, &params, &v->spec, err);
 
@@ -232,7 +222,11 @@ static int set_up(struct vec_env *v, const struct env_config *config, uint64_t s
     if (config->max_steps > 0)
         v->spec.max_steps = config->max_steps;
     allocate(v);
-    make_keys(v, seed);
+    for (size_t c = 0; c < v->n_copies; c++) {
+        (void)snprintf(name, sizeof(name), "env/%zu", c);
+        v->keys[c] = rng_key_make(
+            seed, v->draws == ENV_DRAWS_EVALUATION ? "evaluation" : name, "reset");
+    }
     for (size_t a = 0; a < v->spec.n_agents; a++)
         v->team[a] = env_team_of(&v->spec, a);
     memset(v->waiting, 1, v->n_copies);
@@ -425,29 +419,6 @@ const float *vec_env_seen(const struct vec_env *v, size_t agent)
 
 /* Step */
 
-static int refuse_action(const struct vec_env *v, size_t agent, const float *actions,
-                         struct err *err)
-{
-    size_t width = (size_t)v->spec.agents[agent].space.width, i = 0;
-
-    while (isfinite(actions[i]))
-        i++;
-    return err_set(err, ERR_NONFINITE, "action of %s for copy %zu: entry %zu is %g",
-                   v->spec.agents[agent].name, i / width, i % width, (double)actions[i]);
-}
-
-static int check_actions(const struct vec_env *v, const float *const *actions,
-                         struct err *err)
-{
-    for (size_t a = 0; a < v->spec.n_agents; a++) {
-        size_t n = v->n_copies * (size_t)v->spec.agents[a].space.width;
-
-        if (!tensor_finite_f32(actions[a], n))
-            return refuse_action(v, a, actions[a], err);
-    }
-    return 0;
-}
-
 uint64_t vec_env_step_limit(const struct vec_env *v)
 {
     return v->spec.max_steps > 0 ? (uint64_t)v->spec.max_steps : UINT64_MAX;
@@ -520,22 +491,19 @@ static void share_rewards(struct vec_env *v)
     }
 }
 
-static void begin_next(struct vec_env *v, size_t copy)
-{
-    if (v->draws == ENV_DRAWS_TRAINING) {
-        vec_env_begin_episode(v, copy, v->episode[copy] + 1);
-        return;
-    }
-    v->waiting[copy] = 1;
-    if (v->driver->end_episode != NULL)
-        v->driver->end_episode(v, copy);
-}
-
 void vec_env_begin_ended(struct vec_env *v)
 {
-    for (size_t c = 0; c < v->n_copies; c++)
-        if (v->ended[c] | v->discarded[c])
-            begin_next(v, c);
+    for (size_t c = 0; c < v->n_copies; c++) {
+        if (!(v->ended[c] | v->discarded[c]))
+            continue;
+        if (v->draws == ENV_DRAWS_TRAINING) {
+            vec_env_begin_episode(v, c, v->episode[c] + 1);
+            continue;
+        }
+        v->waiting[c] = 1;
+        if (v->driver->end_episode != NULL)
+            v->driver->end_episode(v, c);
+    }
 }
 
 static void fill_results(const struct vec_env *v, struct env_step *ret)
@@ -568,9 +536,19 @@ void vec_env_conclude(struct vec_env *v, struct env_step *ret)
 int vec_env_step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                  struct err *err)
 {
-    const int rc = check_actions(v, actions, err);
+    for (size_t a = 0; a < v->spec.n_agents; a++) {
+        const size_t width = (size_t)v->spec.agents[a].space.width;
+        size_t i = 0;
 
-    return rc < 0 ? rc : v->driver->step(v, actions, ret, err);
+        if (tensor_finite_f32(actions[a], v->n_copies * width))
+            continue;
+        while (isfinite(actions[a][i]))
+            i++;
+        return err_set(err, ERR_NONFINITE, "action of %s for copy %zu: entry %zu is %g",
+                       v->spec.agents[a].name, i / width, i % width,
+                       (double)actions[a][i]);
+    }
+    return v->driver->step(v, actions, ret, err);
 }
 
 int vec_env_start(struct vec_env *v, struct env_host *host, const char *name,

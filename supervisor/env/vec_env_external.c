@@ -8,17 +8,6 @@
 
 /* ---- the step ---- */
 
-/* An absent agent keeps its last observation and mask. */
-static void keep_view(struct vec_env *v, size_t agent, size_t c)
-{
-    const size_t o = env_obs_bytes(&v->spec.agents[agent]);
-    const size_t u = (size_t)v->spec.agents[agent].space.width;
-
-    memcpy((char *)v->next_obs[agent] + c * o, (char *)v->obs[agent] + c * o, o);
-    if (v->allowed != NULL)
-        memcpy(v->next_allowed[agent] + c * u, v->allowed[agent] + c * u, u);
-}
-
 /* Updates an agent's results. An agent that is absent after the step has left (terminated
  * or cut off). An agent that was absent before it, or whose copy made no step, gets no
  * reward. */
@@ -26,6 +15,8 @@ static void end_agent(struct vec_env *v, size_t agent, size_t c)
 {
     uint8_t *left = &v->left[agent][c], *over = &v->terminated[agent][c];
     const uint8_t alive = !*left & !v->waiting[c] & !v->discarded[c];
+    const size_t obs = env_obs_bytes(&v->spec.agents[agent]);
+    const size_t width = (size_t)v->spec.agents[agent].space.width;
 
     v->alive[agent][c] = alive;
     if (alive) {
@@ -35,14 +26,22 @@ static void end_agent(struct vec_env *v, size_t agent, size_t c)
     }
     v->own[agent][c] = 0.0;
     *over = *left == LEFT_AT_END;
-    if (v->present[agent][c]) /* it joined in this step */
+    if (v->present[agent][c]) { /* it joined in this step */
         *left = LEFT_NOT;
-    else
-        keep_view(v, agent, c);
+        return;
+    }
+    /* an absent agent keeps its last observation and mask */
+    memcpy((char *)v->next_obs[agent] + c * obs, (char *)v->obs[agent] + c * obs, obs);
+    if (v->allowed != NULL)
+        memcpy(v->next_allowed[agent] + c * width, v->allowed[agent] + c * width, width);
 }
 
-static void end_agents(struct vec_env *v)
+static void finish_step(struct vec_env *v)
 {
+    for (size_t c = 0; c < v->n_copies; c++) {
+        v->discarded[c] = !v->waiting[c] & !external_world_runs(v->world, c);
+        v->skipped[c] = v->discarded[c] && external_world_has_failed(v->world, c);
+    }
     memset(v->ended, 1, v->n_copies);
     memset(v->truncated, 0, v->n_copies);
     for (size_t a = 0; a < v->spec.n_agents; a++) {
@@ -53,15 +52,6 @@ static void end_agents(struct vec_env *v)
         }
         memcpy(v->episode_return[a], v->total_return[a], v->n_copies * sizeof(double));
     }
-}
-
-static void finish_step(struct vec_env *v)
-{
-    for (size_t c = 0; c < v->n_copies; c++) {
-        v->discarded[c] = !v->waiting[c] & !external_world_runs(v->world, c);
-        v->skipped[c] = v->discarded[c] && external_world_has_failed(v->world, c);
-    }
-    end_agents(v);
     vec_env_end_copies(v);
     vec_env_conclude(v, v->result);
 }
@@ -140,15 +130,6 @@ static struct vec_env_counts counts_of(const struct vec_env *v)
                                    .past = v->past};
 }
 
-/* Notes the state before a step, for vec_env_undo. */
-static void note(struct vec_env *v)
-{
-    const struct vec_env_counts now = counts_of(v);
-
-    copy_row(v, &v->before, &now);
-    v->can_undo = 1;
-}
-
 int vec_env_undo(struct vec_env *v)
 {
     struct vec_env_counts now = counts_of(v);
@@ -163,9 +144,12 @@ int vec_env_undo(struct vec_env *v)
 static int step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                 struct err *err)
 {
+    const struct vec_env_counts now = counts_of(v);
     int rc;
 
-    note(v);
+    /* the state before a step, for vec_env_undo */
+    copy_row(v, &v->before, &now);
+    v->can_undo = 1;
     vec_env_keep_past(v);
     v->result = ret;
     rc = external_world_step(v->world, actions, v->waiting, err);
@@ -177,21 +161,14 @@ static int step(struct vec_env *v, const float *const *actions, struct env_step 
 
 /* ---- resets ---- */
 
-static void take_presence(struct vec_env *v, size_t c)
-{
-    if (v->waiting[c] || v->time[c] > 0)
-        return;
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
-}
-
 static void on_ready(void *ctx)
 {
     struct vec_env *v = ctx;
     struct err err = {0};
 
     for (size_t c = 0; c < v->n_copies; c++)
-        take_presence(v, c);
+        for (size_t a = 0; !v->waiting[c] && v->time[c] == 0 && a < v->spec.n_agents; a++)
+            v->left[a][c] = v->present[a][c] ? LEFT_NOT : LEFT_CUT;
     (void)begin_lost(v);
     report_ready(v, make_ready(v, &err), &err);
 }

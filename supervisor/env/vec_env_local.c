@@ -64,20 +64,10 @@ static void end_agents(struct vec_env *v, uint8_t *all_over)
     }
 }
 
-/* In a step that reaches the limit, marks no agent as terminated (env_class.h:
- * limit_first). */
-static void put_limit_first(struct vec_env *v)
-{
-    const uint64_t limit = vec_env_step_limit(v);
-
-    for (size_t c = 0; v->class->ops->limit_first && c < v->n_copies; c++)
-        for (size_t a = 0; v->time[c] + 1 >= limit && a < v->spec.n_agents; a++)
-            v->terminated[a][c] = 0;
-}
-
 static int step(struct vec_env *v, const float *const *actions, struct env_step *ret,
                 struct err *err)
 {
+    const uint64_t limit = vec_env_step_limit(v);
     const struct env_ops *ops = v->class->ops;
 
     vec_env_keep_past(v);
@@ -86,7 +76,10 @@ static int step(struct vec_env *v, const float *const *actions, struct env_step 
     ops->step(v->world, actions, v->own, v->terminated);
     for (size_t m = 0; m < v->spec.n_metrics; m++)
         ops->measure(v->world, v->measures[m], v->metric[m]);
-    put_limit_first(v);
+    /* a step that reaches the limit terminates no agent (env_class.h: limit_first) */
+    for (size_t c = 0; v->class->ops->limit_first && c < v->n_copies; c++)
+        for (size_t a = 0; v->time[c] + 1 >= limit && a < v->spec.n_agents; a++)
+            v->terminated[a][c] = 0;
     v->next_obs = vec_env_other_buffer(v, v->obs);
     observe_to(v, 0, v->n_copies, v->next_obs);
     memset(v->ended, 1, v->n_copies);

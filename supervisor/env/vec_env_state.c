@@ -1,4 +1,5 @@
 /* Saves the state of a vec_env as a flat block, and loads it. */
+#include "common/text/scan.h"
 #include "common/wire/crc32c.h"
 #include "supervisor/env/vec_env_internal.h"
 
@@ -104,37 +105,21 @@ static char *vec_env_state_put(char *to, const void *from, size_t n)
     return to + n;
 }
 
-static char *put_metrics(const struct vec_env *v, char *to)
-{
-    const struct state_metrics head = {v->spec.n_metrics, sum_of_names(v)};
-
-    if (v->spec.n_metrics == 0)
-        return to;
-    to = vec_env_state_put(to, &head, sizeof(head));
-    for (size_t m = 0; m < v->spec.n_metrics; m++)
-        to = vec_env_state_put(to, v->metric_sum[m], v->n_copies * sizeof(double));
-    for (size_t m = 0; m < v->spec.n_metrics; m++)
-        to = vec_env_state_put(to, v->metric_count[m], v->n_copies * sizeof(double));
-    return to;
-}
-
-static char *put_stack(const struct vec_env *v, char *to)
-{
-    const struct state_stack s = stack_of(v);
-
-    if (v->past == NULL)
-        return to;
-    to = vec_env_state_put(to, &s, sizeof(s));
-    for (size_t a = 0; a < v->spec.n_agents; a++)
-        to = vec_env_state_put(to, v->past[a], vec_env_past_bytes(v, a));
-    return to;
-}
-
 void vec_env_state_save(const struct vec_env *v, void *dst)
 {
     struct state_header h = expected_header(v);
     size_t n = v->n_copies, n_agents = v->spec.n_agents;
-    char *p = put_metrics(v, vec_env_state_put(dst, &h, sizeof(h)));
+    char *p = vec_env_state_put(dst, &h, sizeof(h));
+
+    if (v->spec.n_metrics > 0) {
+        const struct state_metrics head = {v->spec.n_metrics, sum_of_names(v)};
+
+        p = vec_env_state_put(p, &head, sizeof(head));
+        for (size_t m = 0; m < v->spec.n_metrics; m++)
+            p = vec_env_state_put(p, v->metric_sum[m], n * sizeof(double));
+        for (size_t m = 0; m < v->spec.n_metrics; m++)
+            p = vec_env_state_put(p, v->metric_count[m], n * sizeof(double));
+    }
 
     p = vec_env_state_put(p, v->episode, n * sizeof(uint64_t));
     p = vec_env_state_put(p, v->time, n * sizeof(uint64_t));
@@ -143,7 +128,13 @@ void vec_env_state_save(const struct vec_env *v, void *dst)
     p = vec_env_state_put(p, v->waiting, n);
     for (size_t a = 0; a < n_agents; a++)
         p = vec_env_state_put(p, v->left[a], n);
-    p = put_stack(v, p);
+    if (v->past != NULL) {
+        const struct state_stack s = stack_of(v);
+
+        p = vec_env_state_put(p, &s, sizeof(s));
+        for (size_t a = 0; a < n_agents; a++)
+            p = vec_env_state_put(p, v->past[a], vec_env_past_bytes(v, a));
+    }
     v->class->ops->save(v->world, p);
 }
 
@@ -163,19 +154,12 @@ static const char *get_small(uint8_t *to, const char *from, size_t n, uint8_t mo
     return end;
 }
 
-static const char *base_of(const char *id)
-{
-    const char *slash = strrchr(id, '/');
-
-    return slash != NULL ? slash + 1 : id;
-}
-
 /* An external environment may be called by the path of its file, and have moved; its episodes
  * are replayed and compared in any case. */
 static int is_same_id(const struct state_header *h, const struct state_header *want)
 {
     return memchr(h->id, '\0', sizeof(h->id)) != NULL &&
-           strcmp(base_of(h->id), base_of(want->id)) == 0;
+           strcmp(text_base_name(h->id), text_base_name(want->id)) == 0;
 }
 
 /* The size of the metrics' part of a block; 0: it has none. */

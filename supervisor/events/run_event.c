@@ -131,7 +131,7 @@ static const struct kind {
                           "starting"},
     [RUN_EVENT_FORK] = {"fork", J | U, FIELDS(name_fields)},
     [RUN_EVENT_UNDER_WAY] = {"under-way", 0, NULL, 0},
-    [RUN_EVENT_DONE] = {"done", J, NULL, 0, run_fold_run, "stopping"},
+    [RUN_EVENT_DONE] = {"done", J | U, FIELDS(why_fields), run_fold_done, "stopping"},
     [RUN_EVENT_STOPPED] = {"stopped", J, NULL, 0, run_fold_run, "stopping"},
     [RUN_EVENT_FAILED] = {"failed", J | H, FIELDS(failure_fields), run_fold_failed,
                           "stopping"},
@@ -191,7 +191,7 @@ static const struct kind {
     [RUN_EVENT_SPACE] = {"space", J | P | H, NULL, 0},
     [RUN_EVENT_LOG_DROPPED] = {"log-dropped", J | P, NULL, 0},
     [RUN_EVENT_DELETED] = {"deleted", J | P, NULL, 0},
-    [RUN_EVENT_ROW] = {"row", P, NULL, 0},
+    [RUN_EVENT_ROW] = {"row", P, NULL, 0, run_fold_row},
     [RUN_EVENT_EVALUATION] = {"evaluation", P, NULL, 0},
     [RUN_EVENT_MESSAGE] = {"message", 0, FIELDS(message_fields)},
 };
@@ -289,16 +289,6 @@ static void add_metrics(struct pairs *p, const struct run_event *e)
     }
 }
 
-/* The event's name in JSON: "give_up" for the journal's "give-up". */
-static const char *json_name(const struct run_event *e, struct arena *arena)
-{
-    char *name = arena_strdup(arena, kinds[e->kind].name);
-
-    for (char *p = name; (p = strchr(p, '-')) != NULL;)
-        *p = '_';
-    return name;
-}
-
 /* Which pairs precede an event's own fields. */
 enum head { HEAD_NONE, HEAD_STEP, HEAD_ALL, HEAD_MAX_PAIRS = 3 };
 
@@ -316,8 +306,13 @@ static struct pairs pairs_of(const struct run_event *e, enum head head)
     p.pair = ARENA_ARRAY(&p.arena, struct pair,
                          kind->n_fields + n_metrics + 2 + HEAD_MAX_PAIRS);
     if (head == HEAD_ALL) {
+        char *name = arena_strdup(&p.arena, kind->name);
+
+        for (char *at = name;
+             (at = strchr(at, '-')) != NULL;) /* "give_up" for "give-up" */
+            *at = '_';
         add_text(&p, "time", e->time);
-        add_text(&p, "event", json_name(e, &p.arena));
+        add_text(&p, "event", name);
     }
     if (head != HEAD_NONE)
         add_whole(&p, "env_steps", e->env_steps);

@@ -24,7 +24,7 @@ enum run_event_kind {
     RUN_EVENT_RESUME,    /* begin */
     RUN_EVENT_FORK,      /* name: of the run and checkpoint that the run begins with */
     RUN_EVENT_UNDER_WAY, /* the first round is over, or clients can drive agents */
-    RUN_EVENT_DONE,      /* the last round is over */
+    RUN_EVENT_DONE,      /* why: it ends before its length; the last round is over */
     RUN_EVENT_STOPPED,   /* the last round is over, on request */
     RUN_EVENT_FAILED,    /* failure */
     RUN_EVENT_END,       /* end; the last of a supervisor */

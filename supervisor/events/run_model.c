@@ -1,6 +1,7 @@
 #include "supervisor/events/run_model.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/proc/agent_table.h"
 #include "supervisor/proc/signals.h"
 
@@ -112,6 +113,7 @@ int run_fold_begin(struct run_model *m, const struct run_event *e, const char *s
     m->is_open = 1;
     keep_time(m->session, e->time);
     keep(&s->state, state);
+    keep(&s->done_why, NULL);
     keep(&s->stalled_since, NULL);
     keep(&s->numerics, e->begin.numerics);
     keep(&s->not_portable, NULL);
@@ -169,6 +171,13 @@ int run_fold_run(struct run_model *m, const struct run_event *e, const char *sta
 {
     keep(&m->status.state, state);
     return 1;
+}
+
+int run_fold_done(struct run_model *m, const struct run_event *e, const char *state)
+{
+    keep(&m->status.done_why, e->why);
+    (void)run_fold_run(m, e, state);
+    return e->why != NULL;
 }
 
 int run_fold_failed(struct run_model *m, const struct run_event *e, const char *state)
@@ -414,6 +423,53 @@ void run_model_end_processes(struct run_model *m)
     }
 }
 
+/* ---- its returns ---- */
+
+/* The team whose return the column has; NULL: it has none. */
+static const char *team_of(const char *column, int *ret_is_trained)
+{
+    const char *trained = text_after(column, "rollout/team_return/");
+
+    *ret_is_trained = trained != NULL;
+    return trained != NULL ? trained : text_after(column, "eval/team_return/");
+}
+
+int run_model_is_return(const char *column)
+{
+    return team_of(column, &(int){0}) != NULL;
+}
+
+void run_model_note_return(struct run_model *m, const char *column, double value)
+{
+    int is_trained;
+    const char *team = team_of(column, &is_trained);
+    size_t i = 0;
+
+    if (team == NULL || isnan(value))
+        return;
+    if (m->returns == NULL)
+        m->status.returns = m->returns = xcalloc(RUN_RETURNS_MAX, sizeof(*m->returns));
+    while (i < m->status.n_returns && strcmp(m->returns[i].team, team) != 0)
+        i++;
+    if (i == RUN_RETURNS_MAX)
+        return;
+    if (i == m->status.n_returns) {
+        m->returns[i] = (struct run_return){xstrdup(team), (double)NAN, (double)NAN};
+        m->status.n_returns++;
+    }
+    if (is_trained)
+        m->returns[i].trained = value;
+    else
+        m->returns[i].evaluated = value;
+}
+
+int run_fold_row(struct run_model *m, const struct run_event *e, const char *state)
+{
+    for (size_t i = 0; e->row != NULL && i < e->row->n; i++)
+        run_model_note_return(m, e->row->names[i], e->row->values[i]);
+    return 1;
+}
+
 /* ---- its nodes ---- */
 
 /* Adds it if it is new. NULL: the event names none, or there are too many. */
@@ -487,10 +543,14 @@ void run_model_done(struct run_model *m)
 
     keep(&s->began, NULL);
     keep(&s->state, NULL);
+    keep(&s->done_why, NULL);
     keep(&s->stalled_since, NULL);
     keep(&s->numerics, NULL);
     keep(&s->not_portable, NULL);
     forget_failure(s);
+    for (size_t i = 0; i < s->n_returns; i++)
+        free((char *)(uintptr_t)m->returns[i].team);
+    free(m->returns);
     free_processes(&m->agents);
     free_processes(&m->environments);
     remove_nodes(m);

@@ -37,6 +37,7 @@ struct run_model {
     char newest[LOG_TIME_BYTES];  /* the time of the last event */
     struct run_processes agents, environments;
     struct run_node_status *nodes; /* [status.n_nodes] */
+    struct run_return *returns;    /* [RUN_RETURNS_MAX]; NULL: there are none */
 };
 
 void run_model_init(struct run_model *m);
@@ -55,9 +56,15 @@ const struct run_agent_status *run_model_process(const struct run_model *m,
  * expects or that is recorded already. */
 typedef int run_fold(struct run_model *m, const struct run_event *e, const char *state);
 run_fold run_fold_begin, run_fold_end, run_fold_supervisor_exit, run_fold_run,
-    run_fold_failed, run_fold_stalls, run_fold_inexact, run_fold_not_portable;
+    run_fold_done, run_fold_failed, run_fold_stalls, run_fold_inexact,
+    run_fold_not_portable;
+run_fold run_fold_row;
 run_fold run_fold_process, run_fold_spawn, run_fold_ready, run_fold_exit, run_fold_slow,
     run_fold_mode, run_fold_skip, run_fold_node, run_fold_node_lost;
+/* Whether a column of the metrics has a team's return. */
+int run_model_is_return(const char *column);
+/* A value of a column of the metrics: that of a team's return is kept, others are ignored. */
+void run_model_note_return(struct run_model *m, const char *column, double value);
 /* What every event tells: its time and step. */
 void run_model_note(struct run_model *m, const struct run_event *e);
 

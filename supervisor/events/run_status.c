@@ -1,11 +1,16 @@
 #include "supervisor/events/run_status.h"
 
 #include "common/err/check.h"
+#include "common/text/number_text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+const char *const run_states[] = {
+    "starting", "running", "paused", "stopping", "suspended",  "not answering", "done",
+    "stopped",  "cut off", "failed", "killed",   "unreadable", "no permission", NULL};
 
 #define OF(kind, member)         MEMBER(struct run_status, kind, member)
 #define OF_PROCESS(kind, member) MEMBER(struct run_agent_status, kind, member)
@@ -39,6 +44,12 @@ static const struct member node_fields[] = {
     OF_NODE(TEXT, why),
 };
 
+static const struct member return_fields[] = {
+    MEMBER(struct run_return, TEXT, team),
+    MEMBER(struct run_return, F64, trained),
+    MEMBER(struct run_return, F64, evaluated),
+};
+
 static const struct member pending_fields[] = {
     MEMBER(struct run_pending, TEXT, key),
     MEMBER(struct run_pending, TEXT, value),
@@ -50,6 +61,7 @@ static const struct member fields[] = {
     OF(TEXT, run),
     OF(TEXT, began),
     OF(TEXT, state),
+    OF(TEXT, done_why),
     OF(TEXT, failure),
     OF(TEXT, failure_agent),
     OF(TEXT, failure_file),
@@ -71,6 +83,8 @@ static const struct member fields[] = {
     OF(U64, total_restarts),
     OF(I64, checkpoint_step),
     OF(F64, team_return_mean),
+    MEMBER_LIST_OF(struct run_status, returns, n_returns, struct run_return,
+                   return_fields),
     OF(BOOL, exact),
     OF(TEXT, numerics),
     OF(TEXT, not_portable),
@@ -119,6 +133,34 @@ double run_status_part(const struct run_status *s)
                             : -1;
 
     return fmin(1, part);
+}
+
+const char *run_status_returns(const struct run_status *s,
+                               char ret[RUN_RETURN_TEXT_BYTES])
+{
+    char number[NUMBER_TEXT_BYTES];
+    size_t len = 0;
+
+    ret[0] = '\0';
+    if (s->n_returns == 0 && !isnan(s->team_return_mean)) /* an older build's status */
+        (void)snprintf(ret, RUN_RETURN_TEXT_BYTES, "%s",
+                       number_text(s->team_return_mean, 2, number));
+    for (size_t i = 0; i < s->n_returns && len < RUN_RETURN_TEXT_BYTES; i++) {
+        const struct run_return *r = &s->returns[i];
+        const char *between = len > 0 ? ", " : "";
+        char name[48] = "";
+
+        if (s->n_returns > 1)
+            (void)snprintf(name, sizeof(name), "%.40s ", r->team);
+        if (!isnan(r->trained))
+            len += (size_t)snprintf(ret + len, RUN_RETURN_TEXT_BYTES - len, "%s%s%s",
+                                    between, name, number_text(r->trained, 2, number));
+        else if (!isnan(r->evaluated))
+            len += (size_t)snprintf(ret + len, RUN_RETURN_TEXT_BYTES - len,
+                                    "%s%s(evaluated %s)", between, name,
+                                    number_text(r->evaluated, 2, number));
+    }
+    return ret;
 }
 
 double run_status_left(const struct run_status *s, int has_learned)
@@ -200,6 +242,8 @@ void run_status_unpack(struct run_status *ret, const msgpack_object *map,
         fill_in(&ret->nodes[i].name);
         fill_in(&ret->nodes[i].state);
     }
+    for (size_t i = 0; i < ret->n_returns; i++)
+        fill_in(&ret->returns[i].team);
     fill_in_pending(ret);
 }
 

@@ -1,11 +1,12 @@
 /* run_status.h - the status of a run, live or over, and its only encoding: the result of
  * `status` on the control socket, and what every command shows or prints as JSON.
  *
- * Map      run, began?, state, failure?, failure_agent?, failure_file?,
+ * Map      run, began?, state, done_why?, failure?, failure_agent?, failure_file?,
  *          failure_line?, stalled_since?, stalled_why?, exit_code?, pid,
  *          keeper_pid, round?, env_steps, episodes?, total_steps, total_episodes,
  *          steps_per_second, seconds_left?, elapsed_seconds, total_seconds, total_restarts?,
- *          checkpoint_step, team_return_mean?, exact, numerics?, not_portable?, learners?,
+ *          checkpoint_step, team_return_mean?, returns: [{team, trained?, evaluated?}],
+ *          exact, numerics?, not_portable?, learners?,
  *          agents and environments: [{name, pid, state, given_up?, restarts, rss_bytes, update?,
  *          last_exit?, host?, total_restarts, hangs, slow_answers, skipped_episodes,
  *          lost_seconds}], nodes: [{name, host?, state, agents?, restarts, pid, why?}],
@@ -75,19 +76,34 @@ struct run_pending {
     const char *agent;       /* it waits for the next respawn of this agent; or NULL */
 };
 
+/* A team's return, of the newest row, and of the newest evaluation; NaN: there was none. */
+struct run_return {
+    const char *team;
+    double trained, evaluated;
+};
+#define RUN_RETURNS_MAX       16 /* teams; others are left out */
+#define RUN_RETURN_TEXT_BYTES 256
+#define RUN_DONE_WHY_BYTES    512 /* of done_why as it is printed */
+
+/* All that `state` of a run can be, for people who look for some; ends with NULL. */
+extern const char *const run_states[];
+
 struct run_status {
     const char *run;
     const char *began; /* the time of its first event */
-    /* Live: "starting", "running", "paused", "stopping", or "not answering": its
-     * supervisor was stopped, or hangs. Over: "done", "stopped" (on request), "cut off"
-     * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. */
+    /* Live: "starting", "running", "paused", "stopping", "suspended": its supervisor was stopped
+     * by a signal, or "not answering": it hangs. Over: "done", "stopped" (on request), "cut off"
+     * (by a second interrupt), "failed", or "killed": its supervisor recorded no end. What the
+     * caller may not, or cannot read: "no permission", "unreadable". */
     const char *state;
+    /* Why it ended, or is about to, before its length: the words of run.stop_when; or NULL. */
+    const char *done_why;
     /* Why the newest supervisor gave up, in one line; NULL: it did not. Of whom, and where in its
      * program or configuration: NULL and RUN_UNKNOWN where that is not known. */
     const char *failure, *failure_agent, *failure_file;
     uint64_t failure_line;
-    /* Not answering: since when, as a time of the journal (NULL: not known), and what it waits
-     * for (supervisor/proc/stall.h). Otherwise NULL. */
+    /* Suspended, or not answering: since when, as a time of the journal (NULL: not known), and what
+     * it waits for (supervisor/proc/stall.h). Otherwise NULL. */
     const char *stalled_since, *stalled_why;
     int exit_code;         /* enum run_exit; -1: the run is live */
     pid_t pid, keeper_pid; /* 0: none */
@@ -101,7 +117,10 @@ struct run_status {
     double total_s;          /* that all supervisors of the run together have run */
     uint64_t total_restarts; /* of all processes, under all supervisors */
     int64_t checkpoint_step; /* the newest complete one; -1: none */
-    double team_return_mean; /* of the last row with finished episodes; NaN: none */
+    double team_return_mean; /* of the last row with finished episodes, over all teams,
+                              * also if they play against each other; NaN: none */
+    const struct run_return *returns; /* of each team */
+    size_t n_returns;
     int exact; /* the run will end with the bytes of an undisturbed run. 0 once an agent
                   was given up: the bytes then depend on which process died, and when */
     const char *numerics; /* run.numerics; NULL: an older build's run */
@@ -125,8 +144,12 @@ struct run_status {
 struct run_status run_status_unknown(void);
 /* The completed part of the run, 0 to 1; -1 if its length is not limited. */
 double run_status_part(const struct run_status *s);
-/* Seconds until a live run gets to its length at its present speed. NaN: that is not known; it has no
- * length or no speed, or has not begun to learn in its first tenth, where it is much faster. */
+/* The returns in one line: "-27.84" of one team, "adversary 4.25, agent -26.86" of several; where
+ * there is none of training, "(evaluated -25.10)". "" if there are none. */
+const char *run_status_returns(const struct run_status *s,
+                               char ret[RUN_RETURN_TEXT_BYTES]);
+/* Seconds until a live run gets to its length at its present speed. NaN: that is not known; it has
+ * no length or no speed, or has not begun to learn in its first tenth, where it is much faster. */
 double run_status_left(const struct run_status *s, int has_learned);
 /* The state to show: "frozen" rather than "busy" for an agent that was given up. */
 static inline const char *run_agent_shown_state(const struct run_agent_status *a)

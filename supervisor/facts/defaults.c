@@ -11,14 +11,16 @@
 
 enum { VALUE_MAX = 400 /* bytes */ };
 
-/* Returns a file with the least that a run needs: the environment, and its agents with
- * their algorithms and sizes; free(). */
-static char *bare_file(const struct run_config *c)
+/* Makes a configuration with the least that a run needs: the environment, and its agents
+ * with their algorithms and sizes. */
+static int make_bare(struct run_config *ret, const struct run_config *c, struct err *err)
 {
+    const struct config_options options = {0};
     const struct algorithm_info *a = algorithm_of(&c->defaults);
     const int is_team = a != NULL && a->team_reward;
     struct xstream text;
     FILE *f = xstream_begin(&text);
+    int rc;
 
     if (c->env.command != NULL)
         (void)fputs("env:\n  command: [none]\n", f);
@@ -38,17 +40,9 @@ static char *bare_file(const struct run_config *c)
                           (long long)agent->observation, (long long)agent->action);
         (void)fputs("}\n", f);
     }
-    return xstream_end(&text);
-}
-
-static int make_bare(struct run_config *ret, const struct run_config *c, struct err *err)
-{
-    const struct config_options options = {0};
-    char *text = bare_file(c);
-    const int rc =
-        run_config_parse(ret, text, strlen(text), "the defaults", &options, err);
-
-    free(text);
+    (void)xstream_end(&text);
+    rc = run_config_parse(ret, text.text, text.len, "the defaults", &options, err);
+    free(text.text);
     return rc;
 }
 

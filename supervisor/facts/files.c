@@ -7,6 +7,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/checkpoint_read.h"
 
 #include <dirent.h>
@@ -42,33 +43,28 @@ static int is_live(const struct config_list *list, const char *key, const char *
     return rc == 0;
 }
 
-static void put_key(const struct config_list *list, const struct yaml_node *n,
-                    const char *path)
-{
-    struct arena arena = ARENA_ZERO;
-    const char *value = n->kind == YAML_SCALAR ? n->text : yaml_tree_text(n, &arena);
-
-    json_array(list->j);
-    json_str(list->j, path);
-    json_str(list->j, value);
-    json_bool(list->j, is_live(list, path, value));
-    json_close(list->j);
-    arena_done(&arena);
-}
-
 static void put_keys(const struct config_list *list, const struct yaml_node *map,
                      const char *prefix)
 {
     for (size_t i = 0; i < map->n; i++) {
         const struct yaml_node *n = map->child[i];
+        struct arena arena = ARENA_ZERO;
         char path[MAX_PATH];
+        const char *value;
 
         (void)snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix != '\0' ? "." : "",
                        n->key);
-        if (n->kind == YAML_MAP && n->n > 0)
+        if (n->kind == YAML_MAP && n->n > 0) {
             put_keys(list, n, path);
-        else
-            put_key(list, n, path);
+            continue;
+        }
+        value = n->kind == YAML_SCALAR ? n->text : yaml_tree_text(n, &arena);
+        json_array(list->j);
+        json_str(list->j, path);
+        json_str(list->j, value);
+        json_bool(list->j, is_live(list, path, value));
+        json_close(list->j);
+        arena_done(&arena);
     }
 }
 
@@ -159,35 +155,33 @@ static void put_returns(const struct progress *p, uint64_t step, struct json *j)
     json_close(j);
 }
 
-static void put_checkpoint(const char *folder, uint64_t step, const struct progress *p,
-                           struct json *j)
-{
-    char *path = xasprintf("%s/%" PRIu64, folder, step);
-    struct stat st = {0};
-    const int is_there = beneath_stat(path, &st) == 0;
-
-    json_object(j);
-    json_put_u64(j, "step", step);
-    json_put_known(j, "time", is_there, (uint64_t)st.st_mtim.tv_sec);
-    json_put_u64(j, "bytes", bytes_of(path));
-    if (p != NULL)
-        put_returns(p, step, j);
-    json_close(j);
-    free(path);
-}
-
 int files_put_checkpoints_with(const char *path, const struct progress *p, size_t max,
                                struct json *j, struct err *err)
 {
     char *folder = xasprintf("%s/checkpoints", path);
+    struct best_value best = {0};
     uint64_t *steps = NULL;
     size_t n = 0;
     const int rc = checkpoint_list(folder, &steps, &n, err);
+    const int has_best = rc == 0 && checkpoint_find_best(folder, &best, NULL) == 0;
 
     if (rc == 0) {
         json_array(j);
-        for (size_t i = n; i-- > 0 && n - i <= max;)
-            put_checkpoint(folder, steps[i], p, j);
+        for (size_t i = n; i-- > 0 && n - i <= max;) {
+            char *one = xasprintf("%s/%" PRIu64, folder, steps[i]);
+            struct stat st = {0};
+            const int is_there = beneath_stat(one, &st) == 0;
+
+            json_object(j);
+            json_put_u64(j, "step", steps[i]);
+            json_put_known(j, "time", is_there, (uint64_t)st.st_mtim.tv_sec);
+            json_put_u64(j, "bytes", bytes_of(one));
+            json_put_bool(j, "best", has_best && best.step == steps[i]);
+            if (p != NULL)
+                put_returns(p, steps[i], j);
+            json_close(j);
+            free(one);
+        }
         json_close(j);
     }
     free(steps);
@@ -207,23 +201,42 @@ static int is_log(const char *name)
     return name[0] != '.' && text_ends_with(name, ".log");
 }
 
-/* The names of its logs without ".log", at most FILES_MAX_LOGS of them, sorted. A run without the
- * folder has none. */
-static int list_logs(const char *path, struct words *ret, struct err *err)
+/* A picture of an evaluation: "480.gif". */
+static int is_picture(const char *name)
 {
-    char *folder = xasprintf("%s/logs", path);
+    const char *end = name + strspn(name, "0123456789");
+
+    return end > name && (strcmp(end, ".gif") == 0 || strcmp(end, ".svg") == 0 ||
+                          strcmp(end, ".jsonl") == 0);
+}
+
+/* The names of files in one of its folders, at most FILES_MAX_LOGS of them. A run without the folder
+ * has none. */
+static int list_files(const char *path, const char *name, int (*is_wanted)(const char *),
+                      struct words *ret, struct err *err)
+{
+    char *folder = xasprintf("%s/%s", path, name);
     DIR *dir = beneath_opendir(folder);
     const struct dirent *e;
     const int rc = dir == NULL && errno != ENOENT ? err_errno(err, "%s", folder) : 0;
 
     for (int seen = 0; dir != NULL && seen < FILES_MAX_LOGS && (e = readdir(dir)) != NULL;
          seen++)
-        if (is_log(e->d_name))
-            words_add(ret, arena_strndup(ret->arena, e->d_name, strlen(e->d_name) - 4),
-                      NULL);
+        if (is_wanted(e->d_name))
+            words_add(ret, arena_strdup(ret->arena, e->d_name), NULL);
     if (dir != NULL)
         (void)closedir(dir);
     free(folder);
+    return rc;
+}
+
+/* The names of its logs without ".log". */
+static int list_logs(const char *path, struct words *ret, struct err *err)
+{
+    const int rc = list_files(path, "logs", is_log, ret, err);
+
+    for (size_t i = 0; i < ret->n; i++)
+        ret->list[i] = arena_strndup(ret->arena, ret->list[i], strlen(ret->list[i]) - 4);
     return rc;
 }
 
@@ -251,23 +264,56 @@ int files_put_logs(const char *path, struct json *j, struct err *err)
     return rc;
 }
 
+static int compare_steps(const void *a, const void *b)
+{
+    const unsigned long long x = strtoull(*(const char *const *)a, NULL, 10),
+                             y = strtoull(*(const char *const *)b, NULL, 10);
+
+    return (x < y) - (x > y);
+}
+
+int files_put_pictures(const char *path, struct json *j, struct err *err)
+{
+    struct arena arena = ARENA_ZERO;
+    struct words names = {.arena = &arena};
+    const int rc = list_files(path, "renders", is_picture, &names, err);
+
+    if (rc == 0) {
+        if (names.n > 0)
+            qsort(names.list, names.n, sizeof(names.list[0]), compare_steps);
+        json_array(j);
+        for (size_t i = 0; i < names.n; i++)
+            json_str(j, names.list[i]);
+        json_close(j);
+    }
+    arena_done(&arena);
+    return rc;
+}
+
 /* Compares the name with those in the folder: no text of a request becomes part of a path. */
 int files_find(const char *path, const char *name, char **ret, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
-    struct words logs = {.arena = &arena};
+    struct words names = {.arena = &arena};
+    const char *picture = text_after(name, "renders/");
     int rc = 0;
 
     *ret = strcmp(name, FILES_ROWS) == 0 || strcmp(name, "journal") == 0
                ? xasprintf("%s/%s", path, name)
                : NULL;
-    if (*ret == NULL)
-        rc = list_logs(path, &logs, err);
-    for (size_t i = 0; *ret == NULL && i < logs.n; i++)
-        if (strcmp(name, logs.list[i]) == 0)
-            *ret = xasprintf("%s/logs/%s.log", path, logs.list[i]);
+    if (*ret == NULL && picture != NULL)
+        rc = list_files(path, "renders", is_picture, &names, err);
+    else if (*ret == NULL)
+        rc = list_logs(path, &names, err);
+    for (size_t i = 0; *ret == NULL && i < names.n; i++) {
+        if (picture != NULL && strcmp(picture, names.list[i]) == 0)
+            *ret = xasprintf("%s/renders/%s", path, names.list[i]);
+        else if (picture == NULL && strcmp(name, names.list[i]) == 0)
+            *ret = xasprintf("%s/logs/%s.log", path, names.list[i]);
+    }
     arena_done(&arena);
     if (rc == 0 && *ret == NULL)
-        rc = err_set(err, ERR_NOT_FOUND, "there is no log '%.100s'", name);
+        rc = err_set(err, ERR_NOT_FOUND, "there is no %s '%.100s'",
+                     picture != NULL ? "picture" : "log", name);
     return rc;
 }

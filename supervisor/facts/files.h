@@ -18,7 +18,8 @@ int files_read_config(struct run_config *ret, const char *path, struct err *err)
 /* The keys of config.yaml and their values: [["run.name", "small", live], ...]; live: whether
  * the value can change while the run lives. */
 int files_put_config(const char *path, struct json *j, struct err *err);
-/* The newest FILES_MAX_CHECKPOINTS checkpoints, newest first: [{"step", "time", "bytes"}, ...]. */
+/* The newest FILES_MAX_CHECKPOINTS checkpoints, newest first: [{"step", "time", "bytes", "best"},
+ * ...]; best: whether it is RUN@best. */
 int files_put_checkpoints(const char *path, struct json *j, struct err *err);
 /* The newest `max`, each with "returns": {column: value, ...}, those of the teams at its step. p:
  * the rows that were read; NULL: without returns. */
@@ -27,8 +28,10 @@ int files_put_checkpoints_with(const char *path, const struct progress *p, size_
 /* The names of its logs, of at most FILES_MAX_LOGS files: ["journal", "supervisor", "agent_0",
  * ...]. */
 int files_put_logs(const char *path, struct json *j, struct err *err);
-/* The path of a file that a page reads itself, free(): FILES_ROWS, or a log, by one of these
- * names. ERR_NOT_FOUND: there is no such log. */
+/* The files in its folder renders/ (begin/renders.h), the newest first: ["480.gif", ...]. */
+int files_put_pictures(const char *path, struct json *j, struct err *err);
+/* The path of a file that a page reads itself, free(): FILES_ROWS, a log, by one of these names, or
+ * "renders/480.gif". ERR_NOT_FOUND: there is no such file. */
 #define FILES_ROWS "metrics/progress.csv"
 int files_find(const char *path, const char *name, char **ret, struct err *err);
 

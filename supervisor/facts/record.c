@@ -7,12 +7,11 @@
 #include "supervisor/facts/defaults.h"
 #include "supervisor/facts/files.h"
 #include "supervisor/rundir/journal_read.h"
+#include "supervisor/rundir/run_dir.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PROVENANCE_MAX = 64 << 10 };
 
 /* ---- the journal ---- */
 
@@ -168,42 +167,23 @@ static void put_results(const struct progress *p, struct json *j)
 
 /* ---- files ---- */
 
-static void read_text(const char *path, const char *name, size_t max, struct wbuf *ret)
+static void put_line(void *ctx, const char *key, const char *value)
 {
-    char *file = xasprintf("%s/%s", path, name);
-
-    if (wbuf_read_file(ret, file, max, NULL) < 0)
-        wbuf_done(ret);
-    free(file);
+    json_array(ctx);
+    json_str(ctx, key);
+    json_str(ctx, value);
+    json_close(ctx);
 }
 
 static void put_provenance(const char *path, struct json *j)
 {
-    struct wbuf text = {0};
-    const char *p, *end;
-
-    read_text(path, "provenance", PROVENANCE_MAX, &text);
-    p = (const char *)text.data;
-    end = p + text.len;
     json_put_array(j, "provenance");
-    while (p < end) {
-        const char *line = memchr(p, '\n', (size_t)(end - p));
-        const char *next = line != NULL ? line : end;
-        const char *colon = memmem(p, (size_t)(next - p), ": ", 2);
-
-        if (colon != NULL) {
-            json_array(j);
-            json_strn(j, p, (size_t)(colon - p));
-            json_strn(j, colon + 2, (size_t)(next - colon) - 2);
-            json_close(j);
-        }
-        p = next + 1;
-    }
+    run_dir_each_provenance(path, put_line, j);
     json_close(j);
-    wbuf_done(&text);
 }
 
-const char *run_algorithm_names(const struct run_config *c, struct arena *arena)
+const char *run_algorithm_names(const struct run_config *c, const char *between,
+                                struct arena *arena)
 {
     const char *ret = "";
 
@@ -214,35 +194,45 @@ const char *run_algorithm_names(const struct run_config *c, struct arena *arena)
         while (strcmp(c->agents[k].algorithm, name) != 0)
             k++;
         if (k == i)
-            ret = arena_printf(arena, "%s%s%s", ret, *ret != '\0' ? ", " : "", name);
+            ret = arena_printf(arena, "%s%s%s", ret, *ret != '\0' ? between : "", name);
     }
     return ret;
+}
+
+void run_setup_put(const struct run_config *c, struct json *j)
+{
+    struct arena arena = ARENA_ZERO;
+
+    json_put_str(j, "environment", c != NULL ? c->env.id : NULL);
+    json_put_str(j, "algorithms",
+                 c != NULL ? run_algorithm_names(c, ", ", &arena) : NULL);
+    json_put_known(j, "seed", c != NULL, c != NULL ? c->run.seed : 0);
+    arena_done(&arena);
 }
 
 static void put_config(const char *path, const char *const *keys, size_t n,
                        struct json *j)
 {
-    struct arena arena = ARENA_ZERO;
     struct run_config config;
     struct err why = {0};
+    char *file = xasprintf("%s/config.yaml", path);
     struct wbuf text = {0};
     const int is_read = files_read_config(&config, path, &why) == 0;
 
-    json_put_str(j, "environment", is_read ? config.env.id : NULL);
+    run_setup_put(is_read ? &config : NULL, j);
     json_put_known(j, "agents", is_read, is_read ? config.n_agents : 0);
-    json_put_str(j, "algorithms", is_read ? run_algorithm_names(&config, &arena) : NULL);
-    json_put_known(j, "seed", is_read, is_read ? config.run.seed : 0);
     json_put_object(j, "defaults");
     (void)defaults_put(is_read ? &config : NULL, keys, n, j, &why);
     json_put_str(j, "why", why.code < 0 ? why.msg : NULL);
     json_close(j);
-    read_text(path, "config.yaml", YAML_MAX_BYTES, &text);
+    if (wbuf_read_file(&text, file, YAML_MAX_BYTES, NULL) < 0)
+        wbuf_done(&text);
+    free(file);
     json_key(j, "text");
     json_strn(j, (const char *)text.data, text.len);
     wbuf_done(&text);
     if (is_read)
         run_config_done(&config);
-    arena_done(&arena);
 }
 
 void record_put_all(const char *path, const struct progress *progress,

@@ -40,8 +40,13 @@ void record_put_all(const char *path, const struct progress *progress,
 /* Without results and further keys, which a page can ask for at any time. Returns 0. */
 int record_put(const char *path, struct json *j, struct err *err);
 
-/* The algorithms of a run's agents, each once, in the agents' order: "maddpg, ddpg". In the
- * arena. */
-const char *run_algorithm_names(const struct run_config *c, struct arena *arena);
+/* "environment", "algorithms" and "seed" of a configuration, into an object that is open. NULL:
+ * it cannot be read, and they are null. */
+void run_setup_put(const struct run_config *c, struct json *j);
+
+/* The algorithms of a run's agents, each once, in the agents' order, with `between` between them:
+ * "maddpg, ddpg". In the arena. */
+const char *run_algorithm_names(const struct run_config *c, const char *between,
+                                struct arena *arena);
 
 #endif

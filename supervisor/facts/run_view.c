@@ -1,6 +1,7 @@
 #include "supervisor/facts/run_view.h"
 
 #include "common/mem/xmalloc.h"
+#include "supervisor/facts/record.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,17 +26,6 @@ void run_view_put(const struct run_view *v, struct json *j)
     run_tags_json(v->tags, j);
     json_close(j);
     json_close(j);
-}
-
-static void put_agents(const struct run_status *s, struct json *j)
-{
-    uint64_t given_up = 0;
-
-    for (size_t i = 0; i < s->n_agents; i++)
-        given_up += s->agents[i].given_up != NULL;
-    json_put_u64(j, "agents", s->learners != RUN_UNKNOWN ? s->learners : s->n_agents);
-    json_put_known(j, "restarts", s->total_restarts != RUN_UNKNOWN, s->total_restarts);
-    json_put_u64(j, "given_up", given_up);
 }
 
 /* Puts the return of each row that has any or, of many, RUN_SPARK of them. */
@@ -63,18 +53,41 @@ static void put_spark(const struct progress *p, struct json *j)
     free(values);
 }
 
+/* Of the newest row, though the run may be over. */
+static void put_speed(const struct progress *p, struct json *j)
+{
+    const size_t column = progress_find(p, PROGRESS_SPEED);
+
+    if (column < progress_n_columns(p))
+        json_put_f64(j, "steps_per_second", progress_newest(p, column));
+}
+
 void run_summary_put(const struct run_view *v, const char *study,
-                     const struct progress *p, struct json *j)
+                     const struct run_config *config, const struct progress *p,
+                     struct json *j)
 {
     static const char *const keys[] = {
-        "began",    "state",          "exit_code",       "env_steps",       "total_steps",
-        "episodes", "total_episodes", "checkpoint_step", "team_return_mean"};
+        "began",          "state",           "exit_code",
+        "env_steps",      "total_steps",     "episodes",
+        "total_episodes", "checkpoint_step", "team_return_mean",
+        "returns"};
+
+    const struct run_status *s = v->status;
+    uint64_t given_up = 0;
 
     json_put_str(j, "run", v->name);
     json_put_str(j, "study", study);
-    run_status_json_some(j, v->status, keys, sizeof(keys) / sizeof(keys[0]));
+    run_status_json_some(j, s, keys, sizeof(keys) / sizeof(keys[0]));
     json_put_bool(j, "live", v->is_live);
-    put_agents(v->status, j);
+    for (size_t i = 0; i < s->n_agents; i++)
+        given_up += s->agents[i].given_up != NULL;
+    json_put_u64(j, "agents", s->learners != RUN_UNKNOWN ? s->learners : s->n_agents);
+    json_put_known(j, "restarts", s->total_restarts != RUN_UNKNOWN, s->total_restarts);
+    json_put_u64(j, "given_up", given_up);
+    run_setup_put(config, j);
+    run_tags_json(v->tags, j);
+    if (p != NULL)
+        put_speed(p, j);
     json_put_array(j, "spark");
     if (p != NULL)
         put_spark(p, j);

@@ -5,6 +5,7 @@
 #ifndef SUPERVISOR_FACTS_RUN_VIEW_H
 #define SUPERVISOR_FACTS_RUN_VIEW_H
 
+#include "common/config/run_config.h"
 #include "supervisor/events/run_status.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/metrics/progress.h"
@@ -32,10 +33,12 @@ void run_view_put(const struct run_view *v, struct json *j);
 enum { RUN_SPARK = 64 };
 
 /* The run in a list, into an object that is open: "run", "study", state and progress, "live",
- * "began", "agents", "restarts", "given_up", and "spark": of the teams' mean return at most
- * RUN_SPARK samples, the first and the newest included; in training or, without any, in
- * evaluations. study NULL: of none; p: its course, NULL: there is none. */
+ * "began", "agents", "restarts", "given_up", what it was set up with (run_setup_put), its tags,
+ * "steps_per_second" of its newest row, and "spark": of the teams' mean return at most RUN_SPARK
+ * samples, the first and the newest included; in training or, without any, in evaluations.
+ * study NULL: of none; config NULL: it cannot be read; p: its course, NULL: there is none. */
 void run_summary_put(const struct run_view *v, const char *study,
-                     const struct progress *p, struct json *j);
+                     const struct run_config *config, const struct progress *p,
+                     struct json *j);
 
 #endif

@@ -53,13 +53,6 @@ static int is_wanted(const struct progress *p, size_t column, const size_t *kept
 
 /* ---- values ---- */
 
-static void print_value(double v, FILE *f)
-{
-    (void)fputc(',', f);
-    if (isfinite(v))
-        (void)fprintf(f, "%.*g", SHOWN_DIGITS, v);
-}
-
 /* The two values that a column keeps of the rows from begin to end, in their order; NaN: none. */
 static void find_ends(const struct progress *p, size_t column, size_t begin, size_t end,
                       double ret[2])
@@ -92,8 +85,11 @@ static void print_range(const struct progress *p, const size_t *kept, size_t n_k
         find_ends(p, kept[k], begin, end, ends[k]);
     for (size_t i = 0; i < 2 && i < end - begin; i++) {
         (void)fprintf(f, "%.0f", progress_steps(p, i == 0 ? begin : end - 1));
-        for (size_t k = 0; k < n_kept; k++)
-            print_value(ends[k][i], f);
+        for (size_t k = 0; k < n_kept; k++) {
+            (void)fputc(',', f);
+            if (isfinite(ends[k][i]))
+                (void)fprintf(f, "%.*g", SHOWN_DIGITS, ends[k][i]);
+        }
         (void)fputc('\n', f);
     }
     free(ends);

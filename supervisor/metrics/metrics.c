@@ -4,6 +4,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "common/wire/cursor.h"
+#include "supervisor/metrics/progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ enum { N_STANDARD = sizeof(standard) / sizeof(standard[0]) };
 
 enum { TIME_STEPS_PER_SECOND, TIME_ROUND_US, TIME_LEARN_MS, N_TIME };
 static const char *const time_names[N_TIME] = {
-    [TIME_STEPS_PER_SECOND] = "time/env_steps_per_second",
+    [TIME_STEPS_PER_SECOND] = PROGRESS_SPEED,
     [TIME_ROUND_US] = "time/round_us",
     [TIME_LEARN_MS] = "time/learn_ms",
 };
@@ -30,6 +31,7 @@ static const char *const time_names[N_TIME] = {
 struct mean {
     double sum;
     uint64_t count;
+    double newest; /* of the series of evaluations: the last one's value, or NaN */
 };
 
 /* Of one process. */
@@ -64,23 +66,18 @@ struct metrics {
     void *ctx;
 };
 
-static void make_room(struct metrics *m)
-{
-    if (m->n < m->room)
-        return;
-    m->room = m->room == 0 ? 64 : 2 * m->room;
-    m->names = xreallocarray(m->names, m->room, sizeof(*m->names));
-    m->acc = xreallocarray(m->acc, m->room, sizeof(*m->acc));
-    m->marked = xreallocarray(m->marked, m->room, sizeof(*m->marked));
-    m->values = xreallocarray(m->values, m->room, sizeof(*m->values));
-}
-
 /* Inserts a series, which then has that index. Owns the name. */
 static size_t insert_series(struct metrics *m, size_t at, char *name)
 {
     const size_t behind = m->n - at;
 
-    make_room(m);
+    if (m->n == m->room) {
+        m->room = m->room == 0 ? 64 : 2 * m->room;
+        m->names = xreallocarray(m->names, m->room, sizeof(*m->names));
+        m->acc = xreallocarray(m->acc, m->room, sizeof(*m->acc));
+        m->marked = xreallocarray(m->marked, m->room, sizeof(*m->marked));
+        m->values = xreallocarray(m->values, m->room, sizeof(*m->values));
+    }
     memmove(&m->names[at + 1], &m->names[at], behind * sizeof(*m->names));
     memmove(&m->acc[at + 1], &m->acc[at], behind * sizeof(*m->acc));
     memmove(&m->marked[at + 1], &m->marked[at], behind * sizeof(*m->marked));
@@ -109,31 +106,6 @@ static size_t add_episode_series(struct metrics *m, const char *prefix)
     return first;
 }
 
-static void add_fixed_series(struct metrics *m)
-{
-    m->rollout = add_episode_series(m, "rollout");
-    m->eval = add_episode_series(m, "eval");
-    m->train = m->n;
-    for (size_t a = 0; a < m->n_agents; a++)
-        for (size_t i = 0; i < N_STANDARD; i++)
-            add_series(m, xasprintf("train/%s/%s", m->named[a].name, standard[i]));
-    m->time = m->n;
-    for (size_t i = 0; i < N_TIME; i++)
-        add_series(m, xstrdup(time_names[i]));
-    m->n_fixed = m->n_older = m->n;
-}
-
-static size_t find_team(struct metrics *m, const char *name)
-{
-    size_t t = 0;
-
-    while (t < m->n_teams && strcmp(m->teams[t], name) != 0)
-        t++;
-    if (t == m->n_teams)
-        m->teams[m->n_teams++] = xstrdup(name);
-    return t;
-}
-
 struct metrics *metrics_new(const char *const *names, const char *const *teams,
                             size_t n_agents, int central, uint64_t now_ns)
 {
@@ -145,13 +117,28 @@ struct metrics *metrics_new(const char *const *names, const char *const *teams,
     m->team_size = xcalloc(n_agents, sizeof(*m->team_size));
     m->team_mean = xcalloc(n_agents, sizeof(*m->team_mean));
     for (size_t a = 0; a < n_agents; a++) {
+        size_t t = 0;
+
         metrics_add_process(m, names[a]);
-        m->team_of[a] = find_team(m, teams[a]);
-        m->team_size[m->team_of[a]]++;
+        while (t < m->n_teams && strcmp(m->teams[t], teams[a]) != 0)
+            t++;
+        if (t == m->n_teams)
+            m->teams[m->n_teams++] = xstrdup(teams[a]);
+        m->team_of[a] = t;
+        m->team_size[t]++;
     }
     if (central)
         metrics_add_process(m, "central");
-    add_fixed_series(m);
+    m->rollout = add_episode_series(m, "rollout");
+    m->eval = add_episode_series(m, "eval");
+    m->train = m->n;
+    for (size_t a = 0; a < m->n_agents; a++)
+        for (size_t i = 0; i < N_STANDARD; i++)
+            add_series(m, xasprintf("train/%s/%s", m->named[a].name, standard[i]));
+    m->time = m->n;
+    for (size_t i = 0; i < N_TIME; i++)
+        add_series(m, xstrdup(time_names[i]));
+    m->n_fixed = m->n_older = m->n;
     m->row_ns = now_ns;
     return m;
 }
@@ -250,6 +237,7 @@ static void metrics_add(struct metrics *m, size_t series, double value)
 {
     m->acc[series].sum += value;
     m->acc[series].count++;
+    m->acc[series].newest = value;
     if (m->watched != NULL && strcmp(m->names[series], m->watched) == 0)
         m->on_value(m->ctx, value);
 }
@@ -295,8 +283,21 @@ void metrics_add_episode(struct metrics *m, const double *returns, uint64_t leng
 void metrics_add_evaluation(struct metrics *m, const double *returns, double length,
                             const double *metrics)
 {
+    for (size_t i = m->eval; i < m->train; i++)
+        m->acc[i].newest = (double)NAN;
+    for (size_t i = m->eval_env; i < m->eval_env + m->n_env; i++)
+        m->acc[i].newest = (double)NAN;
     add_episode(m, m->eval, returns, length);
     add_env(m, m->eval_env, metrics);
+}
+
+double metrics_evaluated(const struct metrics *m, const char *name)
+{
+    size_t i = 0;
+
+    while (i < m->n && strcmp(m->names[i], name) != 0)
+        i++;
+    return i < m->n ? m->acc[i].newest : (double)NAN;
 }
 
 static int is_named(const char *full, const char *agent, const char *name, size_t len)

@@ -70,6 +70,8 @@ void metrics_add_episode(struct metrics *m, const double *returns, uint64_t leng
 /* Adds one evaluation. returns [A], length, metrics: means over its episodes. */
 void metrics_add_evaluation(struct metrics *m, const double *returns, double length,
                             const double *metrics);
+/* The value of that column in the evaluation that was added last; NaN: it had none. */
+double metrics_evaluated(const struct metrics *m, const char *name);
 /* Adds a scalar that an agent returned from a stage. agent: its index; n_agents for the
  * central process. name: len bytes, not NUL-terminated. A malformed name, or one beyond
  * METRICS_MAX_SCALARS, is ignored. */

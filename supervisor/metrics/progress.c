@@ -1,5 +1,6 @@
 #include "supervisor/metrics/progress.h"
 
+#include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/io/patience.h"
 #include "common/mem/arena.h"
@@ -29,7 +30,7 @@ struct progress {
     size_t n_columns, n_rows, cap_rows;
     double *values; /* (n_rows, n_columns) */
     size_t steps;   /* column */
-    int is_course;  /* it has values of steps and of teams' returns only */
+    int is_course;  /* it has only values that draw its course */
 };
 
 static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
@@ -54,7 +55,7 @@ static int is_wanted(const struct progress *p, size_t column)
     const char *name = p->name[column];
 
     return !p->is_course || column == p->steps || text_after(name, TRAINED) != NULL ||
-           text_after(name, EVALUATED) != NULL;
+           text_after(name, EVALUATED) != NULL || strcmp(name, PROGRESS_SPEED) == 0;
 }
 
 static int read_value(const char *text, double *ret)
@@ -104,37 +105,23 @@ struct part {
     size_t i;    /* of the next one; at n, the end */
 };
 
-/* Moves to the first line that begins at an offset or behind it, if that lies ahead. */
-static void skip_to(FILE *f, off_t to)
-{
-    int c = 0;
-
-    if (to <= ftello(f))
-        return;
-    (void)fseeko(f, to - 1, SEEK_SET);
-    while (c != EOF && c != '\n')
-        c = getc(f);
-}
-
-static void begin_part(struct part *part, FILE *f)
-{
-    struct stat st = {0};
-
-    part->body = part->place = part->end = ftello(f);
-    if (part->last > 0 && fstat(fileno(f), &st) == 0)
-        part->end = st.st_size - (off_t)part->last;
-}
-
 /* Goes to the next place, once a return was found behind this one or too much was read. */
 static void go_on(struct part *part, FILE *f, int is_found)
 {
+    int c = 0;
+
     if (part->i > part->n || (!is_found && ftello(f) < part->place + PLACE_BYTES))
         return;
     part->place = part->i == part->n ? part->end
                                      : part->body + (part->end - part->body) /
                                                         (off_t)part->n * (off_t)part->i;
     part->i++;
-    skip_to(f, part->place);
+    if (part->place <= ftello(f))
+        return;
+    /* to the first line that begins there or behind */
+    (void)fseeko(f, part->place - 1, SEEK_SET);
+    while (c != EOF && c != '\n')
+        c = getc(f);
 }
 
 /* Like getline, but a line that is too long ends without a newline. */
@@ -170,8 +157,12 @@ static int read_lines(struct progress *p, const char *path, FILE *f, struct part
         if (bytes > MAX_BYTES)
             rc = err_set(err, ERR_LIMIT, "%s: more than %d MiB", path, MAX_BYTES >> 20);
         else if (number++ == 0) {
+            struct stat st = {0};
+
             rc = read_header(p, path, line, err);
-            begin_part(&part, f);
+            part.body = part.place = part.end = ftello(f);
+            if (part.last > 0 && fstat(fileno(f), &st) == 0)
+                part.end = st.st_size - (off_t)part.last;
             go_on(&part, f, 1);
         } else {
             rc = read_row(p, path, number, line, err);
@@ -261,6 +252,25 @@ size_t progress_find(const struct progress *p, const char *name)
     while (i < p->n_columns && strcmp(p->name[i], name) != 0)
         i++;
     return i;
+}
+
+int progress_add_nearest(const struct progress *p, const char *name, struct err *err)
+{
+    const char **last = xcalloc(p->n_columns + 1, sizeof(*last));
+    const char *nearest = yaml_nearest(name, (const char *const *)p->name, p->n_columns);
+
+    for (size_t i = 0; i < p->n_columns; i++)
+        last[i] = text_base_name(p->name[i]);
+    if (nearest == NULL && (nearest = yaml_nearest(name, last, p->n_columns)) != NULL)
+        name = nearest;
+    /* it may lack what stands before its last part */
+    for (size_t i = 0; i < p->n_columns; i++)
+        if (strcmp(last[i], name) == 0) {
+            nearest = p->name[i];
+            break;
+        }
+    free(last);
+    return nearest != NULL ? err_add(err, "did you mean '%s'?", nearest) : err->code;
 }
 
 double progress_value(const struct progress *p, size_t row, size_t column)

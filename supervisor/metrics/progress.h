@@ -15,6 +15,8 @@
 
 struct progress; /* opaque */
 
+#define PROGRESS_SPEED "time/env_steps_per_second" /* a column */
+
 /* ERR_NOT_FOUND, ERR_FORMAT, ERR_LIMIT, -errno. */
 int progress_read(struct progress **ret, const char *path, struct err *err);
 /* Reads only the newest rows, as many as fit into 64 KiB, to find out how far a run
@@ -22,7 +24,7 @@ int progress_read(struct progress **ret, const char *path, struct err *err);
 int progress_read_end(struct progress **ret, const char *path, struct err *err);
 /* Reads the newest rows, and before them, at `places` equal distances in the file, the next row
  * with a team's return in training: of a file of any size, enough to draw its course. Columns but
- * those of the steps and of teams' returns have no values. */
+ * those of the steps, of teams' returns and PROGRESS_SPEED have no values. */
 int progress_read_course(struct progress **ret, const char *path, size_t places,
                          struct err *err);
 void progress_free(struct progress *p);
@@ -32,6 +34,9 @@ size_t progress_n_columns(const struct progress *p);
 const char *progress_name(const struct progress *p, size_t column);
 /* The index of the column of that name, or progress_n_columns if there is none. */
 size_t progress_find(const struct progress *p, const char *name);
+/* Adds "did you mean 'x'?" to the error if a column, or the last part of one, has a similar name;
+ * returns its code. */
+int progress_add_nearest(const struct progress *p, const char *name, struct err *err);
 double progress_value(const struct progress *p, size_t row, size_t column);
 double progress_steps(const struct progress *p, size_t row); /* env_steps */
 /* The newest value of a column at or before that step; NaN: there is none. */

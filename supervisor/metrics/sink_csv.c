@@ -157,14 +157,6 @@ static int take_columns(struct csv_sink *s, const struct metrics *m, char *line)
     return next >= older;
 }
 
-static int refuse_columns(const char *path, struct err *err)
-{
-    return err_set(err, ERR_FORMAT,
-                   "%s has other columns than this run; move it away, or restore its "
-                   "first line",
-                   path);
-}
-
 /* The offset after the last complete row at or before env_steps; rows are sorted. -1, with
  * errno: the file could not be read. */
 static off_t end_of_rows(FILE *f, uint64_t env_steps)
@@ -183,34 +175,33 @@ static off_t end_of_rows(FILE *f, uint64_t env_steps)
     return end;
 }
 
-/* Whether the file lacks a whole first line, because its creation was interrupted. */
-static int is_unfinished(FILE *f)
-{
-    int c = 0;
-
-    while (c != EOF && c != '\n')
-        c = getc(f);
-    return c == EOF;
-}
-
 enum { NEW_FILE = 1 };
 
 /* Reads the first line, whose columns become the sink's: 0; NEW_FILE: it is to be written
  * again; or an error. What could not be read must not be cut. */
 static int check_header(struct csv_sink *s, const struct metrics *m, struct err *err)
 {
-    const int unfinished = is_unfinished(s->file);
     char *line = NULL;
     size_t cap = 0;
-    int same = 0;
+    int c = 0, unfinished, same = 0;
 
+    while (c != EOF && c != '\n')
+        c = getc(s->file);
+    unfinished = c == EOF; /* its creation was interrupted */
     if (!unfinished && fseeko(s->file, 0, SEEK_SET) == 0 &&
         getline(&line, &cap, s->file) >= 0)
         same = take_columns(s, m, line);
     free(line);
     if (ferror(s->file))
         return err_errno(err, "%s", s->path);
-    return unfinished ? NEW_FILE : same ? 0 : refuse_columns(s->path, err);
+    if (unfinished)
+        return NEW_FILE;
+    if (same)
+        return 0;
+    return err_set(err, ERR_FORMAT,
+                   "%s has other columns than this run; move it away, or restore its "
+                   "first line",
+                   s->path);
 }
 
 int csv_sink_check(const char *path, const struct metrics *m, struct err *err)

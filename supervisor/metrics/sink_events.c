@@ -4,6 +4,7 @@
 #include "common/ckpt/histogram.h"
 #include "common/ckpt/protowire.h"
 #include "common/io/beneath.h"
+#include "common/io/tree.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/elementary.h"
@@ -284,20 +285,6 @@ static int is_event_file(const struct dirent *e)
     return text_after(e->d_name, FILE_PREFIX) != NULL;
 }
 
-/* Opens one file and cuts it. Closes the previous file; the last one stays open. */
-static int take_file(struct event_sink *s, const char *dir, const char *name,
-                     uint64_t env_steps, struct err *err)
-{
-    if (s->fd >= 0)
-        (void)close(s->fd);
-    free(s->path);
-    s->path = xasprintf("%s/%s", dir, name);
-    s->fd = beneath_open(s->path, O_RDWR | O_APPEND, 0);
-    if (s->fd < 0 || cut_file(s->fd, env_steps, &s->has_graph) < 0)
-        return err_errno(err, "%s: cannot cut", s->path);
-    return 0;
-}
-
 int event_sink_check(const char *dir, struct err *err)
 {
     struct dirent **files = NULL;
@@ -331,9 +318,16 @@ int event_sink_resume(struct event_sink **ret, const char *dir, uint64_t env_ste
         return err_errno(err, "%s", dir);
     s = xcalloc(1, sizeof(*s));
     s->fd = -1;
-    for (int i = 0; i < n; i++) {
-        if (rc == 0)
-            rc = take_file(s, dir, files[i]->d_name, env_steps, err);
+    for (int i = 0; i < n; i++) { /* each is cut; the last one stays open */
+        if (rc == 0) {
+            if (s->fd >= 0)
+                (void)close(s->fd);
+            free(s->path);
+            s->path = xasprintf("%s/%s", dir, files[i]->d_name);
+            s->fd = beneath_open(s->path, O_RDWR | O_APPEND, 0);
+            if (s->fd < 0 || cut_file(s->fd, env_steps, &s->has_graph) < 0)
+                rc = err_errno(err, "%s: cannot cut", s->path);
+        }
         free(files[i]);
     }
     free(files);
@@ -355,4 +349,65 @@ void event_sink_close(struct event_sink *s)
     wbuf_done(&s->record);
     free(s->path);
     free(s);
+}
+
+/* ---- a folder of events, begun when there is the first one ---- */
+
+struct event_folder {
+    char *dir, *host;
+    struct event_sink *sink; /* NULL: nothing was written yet */
+    int64_t newest;          /* the newest step that is written; -1: none */
+};
+
+struct event_folder *event_folder_new(const char *dir, const char *host)
+{
+    struct event_folder *f = xcalloc(1, sizeof(*f));
+
+    f->dir = xstrdup(dir);
+    f->host = xstrdup(host);
+    f->newest = -1;
+    return f;
+}
+
+int event_folder_resume(struct event_folder *f, uint64_t step, double wall_time,
+                        struct err *err)
+{
+    int rc = tree_look(f->dir, err);
+
+    if (rc != 1)
+        return rc;
+    rc = event_sink_resume(&f->sink, f->dir, step, wall_time, f->host, err);
+    if (rc == 0)
+        f->newest = (int64_t)step;
+    return rc;
+}
+
+int event_folder_begin(struct event_folder *f, uint64_t step, double wall_time,
+                       struct event_sink **ret, struct err *err)
+{
+    int rc = 0;
+
+    *ret = NULL;
+    if ((int64_t)step <= f->newest)
+        return 0;
+    if (f->sink == NULL) {
+        rc = tree_make(f->dir, err);
+        if (rc == 0)
+            rc = event_sink_open(&f->sink, f->dir, wall_time, f->host, err);
+    }
+    if (rc < 0)
+        return rc;
+    f->newest = (int64_t)step;
+    *ret = f->sink;
+    return 0;
+}
+
+void event_folder_free(struct event_folder *f)
+{
+    if (f == NULL)
+        return;
+    event_sink_close(f->sink);
+    free(f->dir);
+    free(f->host);
+    free(f);
 }

@@ -296,10 +296,14 @@ static struct pending *draw_stranger(const struct listener *l)
 static const struct err too_many = {.code = ERR_LIMIT,
                                     .msg = "too many connections at once"};
 
-static struct pending *listener_add(struct listener *l, const struct sockaddr *from,
-                                    socklen_t len)
+static void listener_take(struct listener *l, int fd, const struct sockaddr *from,
+                          socklen_t len)
 {
-    struct pending *p = xcalloc(1, sizeof(*p));
+    struct pending *p = xcalloc(1, sizeof(*p)), *dropped;
+    const struct channel_callbacks cb = {
+        .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
+    struct err err = {0};
+    int is_welcome;
 
     p->listener = l;
     p->source = source_of(from);
@@ -308,19 +312,8 @@ static struct pending *listener_add(struct listener *l, const struct sockaddr *f
     l->n_strangers++;
     if (count_of(l, p->source) >= count_of(l, l->crowd))
         l->crowd = p->source;
-    return p;
-}
-
-static void listener_take(struct listener *l, int fd, const struct sockaddr *from,
-                          socklen_t len)
-{
-    struct pending *p = listener_add(l, from, len);
-    const struct channel_callbacks cb = {
-        .on_ready = on_ready, .on_message = NULL, .on_end = on_end, .ctx = p};
-    struct pending *dropped = is_too_much(l) ? draw_stranger(l) : NULL;
-    const int is_welcome = dropped != p;
-    struct err err = {0};
-
+    dropped = is_too_much(l) ? draw_stranger(l) : NULL;
+    is_welcome = dropped != p;
     if (dropped != NULL)
         refuse(dropped, &too_many);
     if (!is_welcome)
@@ -382,20 +375,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* ---- opening and closing ---- */
 
-static int watch(struct listener *l, struct err *err)
-{
-    const int r = uv_poll_init(l->loop, &l->poll, l->fd);
-
-    if (r < 0)
-        return err_set(err, r, "watching a socket: %s", uv_strerror(r));
-    (void)uv_timer_init(l->loop, &l->report);
-    (void)uv_timer_init(l->loop, &l->pause);
-    l->poll.data = l->report.data = l->pause.data = l;
-    l->open_handles = 3;
-    (void)uv_poll_start(&l->poll, UV_READABLE, on_poll);
-    return 0;
-}
-
 int listener_open(struct listener **ret, uv_loop_t *loop,
                   const struct listener_options *o, struct err *err)
 {
@@ -411,12 +390,17 @@ int listener_open(struct listener **ret, uv_loop_t *loop,
     *l = (struct listener){.o = *o, .loop = loop, .fd = fd};
     l->o.address = NULL;
     TAILQ_INIT(&l->pending);
-    r = watch(l, err);
+    r = uv_poll_init(loop, &l->poll, fd);
     if (r < 0) {
         (void)close(fd);
         free(l);
-        return r;
+        return err_set(err, r, "watching a socket: %s", uv_strerror(r));
     }
+    (void)uv_timer_init(loop, &l->report);
+    (void)uv_timer_init(loop, &l->pause);
+    l->poll.data = l->report.data = l->pause.data = l;
+    l->open_handles = 3;
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_poll);
     if (getsockname(fd, (struct sockaddr *)&own, &len) == 0)
         print_address(l->address, (const struct sockaddr *)&own, len);
     *ret = l;

@@ -175,17 +175,12 @@ static void queue_bytes(struct channel *c, const void *data, size_t len)
     c->out_len += len;
 }
 
-static void put_length(uint8_t ret[LENGTH_BYTES], size_t len)
-{
-    for (size_t i = 0; i < LENGTH_BYTES; i++)
-        ret[i] = (uint8_t)(len >> (8 * i));
-}
-
 static void queue_record(struct channel *c, const uint8_t *data, size_t len, int is_last)
 {
     uint8_t *room = queue_room(c, LENGTH_BYTES + len + SEAL_EXTRA_BYTES);
 
-    put_length(room, len + SEAL_EXTRA_BYTES);
+    for (size_t i = 0; i < LENGTH_BYTES; i++)
+        room[i] = (uint8_t)((len + SEAL_EXTRA_BYTES) >> (8 * i));
     seal_record(&c->sends, room + LENGTH_BYTES, data, len, is_last);
     c->out_len += LENGTH_BYTES + len + SEAL_EXTRA_BYTES;
 }

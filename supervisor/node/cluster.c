@@ -200,9 +200,9 @@ static void quote_log(const struct place *p, char *ret, size_t size)
     (void)snprintf(ret, size, "; its last lines: %s", lines);
 }
 
-/* Variables that a node needs to do as this process does. */
-static void pass_variables(struct program_spec *spec)
+static int launch(struct place *p, struct err *err)
 {
+    /* variables that a node needs to do as this process does */
     static const char *const passed[] = {CPU_KERNELS_VARIABLE "=",
                                          LOG_LEVEL_VARIABLE "=",
                                          "BROOD_CHECK_PURE=",
@@ -211,12 +211,6 @@ static void pass_variables(struct program_spec *spec)
                                          "SSH_AUTH_SOCK=",
                                          "USER=",
                                          "SLURM_CONF="};
-
-    program_spec_pass(spec, passed, sizeof(passed) / sizeof(passed[0]));
-}
-
-static int launch(struct place *p, struct err *err)
-{
     struct cluster *c = p->cluster;
     struct node_identity identity = {.node = (uint32_t)p->index,
                                      .generation = p->generation};
@@ -241,7 +235,7 @@ static int launch(struct place *p, struct err *err)
     spec.output_fd = p->log_fd;
     memcpy(identity.run, c->run, sizeof(identity.run));
     spec.input = node_command_key(&p->secret, &identity, &c->arena);
-    pass_variables(&spec);
+    program_spec_pass(&spec, passed, sizeof(passed) / sizeof(passed[0]));
     return program_start(&p->program, &spec, err);
 }
 
@@ -273,26 +267,12 @@ static void start_place(struct place *p, const char *why)
 
 /* ---- connections ---- */
 
-/* A key that was used before, or of a start that is over. */
-static void find_stale(const struct cluster *c, const uint8_t id[CHANNEL_ID_BYTES],
-                       struct err *why)
-{
-    char name[320];
-
-    for (size_t i = 0; i < c->n; i++)
-        for (uint64_t k = 0; k < c->places[i].generation; k++)
-            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0)
-                (void)err_set(why, ERR_STATE,
-                              "it has the key of generation %" PRIu64
-                              " of %s, which is over or connected",
-                              k + 1, name_of(&c->places[i], name));
-}
-
 static const struct channel_secret *find_secret(void *find_ctx,
                                                 const uint8_t id[CHANNEL_ID_BYTES],
                                                 void **ret_ctx, struct err *why)
 {
     struct cluster *c = find_ctx;
+    char name[320];
 
     for (size_t i = 0; i < c->n; i++) {
         struct place *p = &c->places[i];
@@ -303,7 +283,13 @@ static const struct channel_secret *find_secret(void *find_ctx,
         *ret_ctx = p;
         return &p->secret;
     }
-    find_stale(c, id, why);
+    for (size_t i = 0; i < c->n; i++) /* used before, or of a start that is over */
+        for (uint64_t k = 0; k < c->places[i].generation; k++)
+            if (memcmp(c->places[i].keys[k].id, id, CHANNEL_ID_BYTES) == 0)
+                (void)err_set(why, ERR_STATE,
+                              "it has the key of generation %" PRIu64
+                              " of %s, which is over or connected",
+                              k + 1, name_of(&c->places[i], name));
     return NULL;
 }
 
@@ -490,17 +476,6 @@ static void give_up(struct place *p, const struct err *reason)
     remote_site_release(p->site);
 }
 
-/* A command that starts no node is worth no second try. */
-static void cluster_fail(struct place *p)
-{
-    struct cluster *c = p->cluster;
-    char name[320];
-
-    enter(p, PLACE_GONE);
-    if (c->failure.code == 0)
-        (void)err_set(&c->failure, p->why.code, "%s: %s", name_of(p, name), p->why.msg);
-}
-
 /* Whether the node that died had been up long enough. */
 static int was_healthy(const struct place *p)
 {
@@ -580,16 +555,20 @@ static void judge(struct place *p)
 static void after_end(struct place *p)
 {
     struct cluster *c = p->cluster;
+    char name[320];
 
     if (c->is_stopping) {
         enter(p, PLACE_GONE);
         return;
     }
     emit(p, (struct cluster_event){.kind = CLUSTER_EVENT_FENCE});
-    if (c->is_starting && !p->was_up)
-        cluster_fail(p);
-    else
+    if (!c->is_starting || p->was_up) {
         judge(p);
+        return;
+    }
+    enter(p, PLACE_GONE); /* a command that starts no node is worth no second try */
+    if (c->failure.code == 0)
+        (void)err_set(&c->failure, p->why.code, "%s: %s", name_of(p, name), p->why.msg);
 }
 
 static void fail_start(struct place *p, const char *what)
@@ -745,18 +724,6 @@ static void on_message(void *ctx, struct channel *channel, const uint8_t *data,
     states[p->state].take(p, data, len);
 }
 
-static void look_at(struct place *p)
-{
-    if (p->ended != NULL)
-        channel_close(p->ended);
-    p->ended = NULL;
-    states[p->state].look(p);
-    /* No other node will come for them. */
-    if ((p->state == PLACE_GONE || p->cluster->is_stopping) &&
-        remote_site_count_lost(p->site) > 0)
-        remote_site_release(p->site);
-}
-
 /* Reports the end of the start, as the last thing of a turn: the call may close the cluster. */
 static void report_start(struct cluster *c)
 {
@@ -790,7 +757,14 @@ static void turn(struct cluster *c, int is_tick)
             lose(p, remote_site_why_lost(p->site));
         if (is_tick || p->state != PLACE_UP)
             look_at_program(p);
-        look_at(p);
+        if (p->ended != NULL)
+            channel_close(p->ended);
+        p->ended = NULL;
+        states[p->state].look(p);
+        /* No other node will come for them. */
+        if ((p->state == PLACE_GONE || p->cluster->is_stopping) &&
+            remote_site_count_lost(p->site) > 0)
+            remote_site_release(p->site);
     }
     if (c->has_orphans)
         c->has_orphans = local_site_sweep() > 0;
@@ -851,23 +825,11 @@ static const struct door *door_at(struct cluster *c, const char *address, struct
     return open_door(c, address, err) < 0 ? NULL : &c->doors[c->n_doors - 1];
 }
 
-static int open_doors_at(struct cluster *c, const struct reach *at, struct err *err)
-{
-    const struct door *d;
-
-    for (size_t i = 0; i < c->n; i++) {
-        if ((d = door_at(c, at[i].address, err)) == NULL)
-            return err != NULL ? err->code : ERR_IO;
-        c->places[i].address = d->address;
-    }
-    return 0;
-}
-
 static int open_doors(struct cluster *c, struct err *err)
 {
     const char *given = c->config->listen;
     struct reach *at;
-    int rc;
+    int rc = 0;
 
     if (given != NULL && strcmp(given, "auto") != 0) {
         rc = open_door(c, given, err);
@@ -883,7 +845,14 @@ static int open_doors(struct cluster *c, struct err *err)
                 "cluster.listen: %s, since it is not known how node %zu reaches this "
                 "machine: %s",
                 at[i].address, i, at[i].why.msg);
-    rc = open_doors_at(c, at, err);
+    for (size_t i = 0; i < c->n && rc == 0; i++) {
+        const struct door *d = door_at(c, at[i].address, err);
+
+        if (d != NULL)
+            c->places[i].address = d->address;
+        else
+            rc = err != NULL ? err->code : ERR_IO;
+    }
     free(at);
     return rc;
 }
@@ -899,45 +868,16 @@ static void open_handles(struct cluster *c)
     (void)uv_check_start(&c->check, on_check);
 }
 
-static void make_places(struct cluster *c)
-{
-    const struct remote_site_args args = {
-        .roster = &c->roster, .store = c->args.store, .on_news = on_news, .ctx = c};
-
-    c->places = xcalloc(c->n, sizeof(*c->places));
-    for (size_t i = 0; i < c->n; i++) {
-        c->places[i] = (struct place){.cluster = c, .index = i, .log_fd = -1};
-        (void)snprintf(c->places[i].name, sizeof(c->places[i].name), "node-%zu", i);
-        c->places[i].site = remote_site_new(&args);
-    }
-}
-
-/* Unlike that of any other supervisor, also of the same run. */
-static void name_run(struct cluster *c)
-{
-    uint64_t random = 0;
-
-    (void)getrandom(&random, sizeof(random), 0);
-    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, c->args.name, random);
-}
-
-/* Slurm's nodes are counted only now. */
-static int place_environment(struct cluster *c, struct err *err)
-{
-    const char *device = c->args.config->env.device;
-    char why[DEVICE_WHY_BYTES];
-
-    c->env_task = ENV_HERE;
-    if (device == NULL || device_task(device, (int64_t)c->n, &c->env_task, why) == 0)
-        return 0; /* device_task's -1, no task, is ENV_IN_BLOCKS */
-    return err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.device"), "%s", why);
-}
-
 int cluster_open(struct cluster **ret, const struct cluster_args *args,
                  struct agent_spec *specs, size_t n, struct err *err)
 {
     struct cluster *c = xcalloc(1, sizeof(*c));
     size_t *node_of = xcalloc(n, sizeof(*node_of));
+    const struct remote_site_args site = {
+        .roster = &c->roster, .store = args->store, .on_news = on_news, .ctx = c};
+    const char *device = args->config->env.device;
+    char why[DEVICE_WHY_BYTES];
+    uint64_t random = 0;
     int rc;
 
     *ret = c;
@@ -946,17 +886,27 @@ int cluster_open(struct cluster **ret, const struct cluster_args *args,
     c->logs = args->logs != NULL ? xstrdup(args->logs) : NULL;
     c->n = c->config->launcher == LAUNCHER_SLURM ? slurm_nodes(c->config)
                                                  : (size_t)c->config->nodes;
-    name_run(c);
+    /* a name unlike that of any other supervisor, also of the same run */
+    (void)getrandom(&random, sizeof(random), 0);
+    (void)snprintf(c->run, sizeof(c->run), "%.200s:%016" PRIx64, c->args.name, random);
     (void)signal(SIGPIPE, SIG_IGN);
-    make_places(c);
+    c->places = xcalloc(c->n, sizeof(*c->places));
+    for (size_t i = 0; i < c->n; i++) {
+        c->places[i] = (struct place){.cluster = c, .index = i, .log_fd = -1};
+        (void)snprintf(c->places[i].name, sizeof(c->places[i].name), "node-%zu", i);
+        c->places[i].site = remote_site_new(&site);
+    }
     open_handles(c);
     rc = sweep_enable(err);
     if (rc == 0 && c->config->launcher == LAUNCHER_SLURM)
         rc = slurm_check(c->config, err);
     if (rc == 0)
         rc = placement_make(args->config, c->n, specs, n, node_of, err);
-    if (rc == 0)
-        rc = place_environment(c, err);
+    c->env_task = ENV_HERE;
+    /* Slurm's nodes are counted only now; device_task's -1, no task, is ENV_IN_BLOCKS */
+    if (rc == 0 && device != NULL &&
+        device_task(device, (int64_t)c->n, &c->env_task, why) != 0)
+        rc = err_set_at(err, ERR_CONFIG, ERR_AT(.key = "env.device"), "%s", why);
     if (rc == 0)
         rc = open_doors(c, err);
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -1062,19 +1012,6 @@ void cluster_close(struct cluster *c)
     uv_close((uv_handle_t *)&c->idle, on_handle_closed);
 }
 
-/* What an srun that had to be killed has left. */
-static void end_at_slurm(struct place *p)
-{
-    const int64_t until = monotonic_ms() + SLURM_END_MS;
-
-    while (p->fence.state != SLURM_FENCE_NONE && monotonic_ms() < until &&
-           !end_place(p, SLURM_END_MS)) {
-        look_at_program(p);
-        (void)poll(NULL, 0, 1);
-    }
-    slurm_fence_done(&p->fence);
-}
-
 /* Nodes end by themselves when their connections end. */
 static void end_programs(struct cluster *c)
 {
@@ -1095,8 +1032,17 @@ static void end_programs(struct cluster *c)
         if (n_running > 0 || c->has_orphans)
             (void)poll(NULL, 0, 1);
     }
-    for (size_t i = 0; i < c->n; i++)
-        end_at_slurm(&c->places[i]);
+    for (size_t i = 0; i < c->n; i++) { /* what an srun that had to be killed has left */
+        struct place *p = &c->places[i];
+        const int64_t until = monotonic_ms() + SLURM_END_MS;
+
+        while (p->fence.state != SLURM_FENCE_NONE && monotonic_ms() < until &&
+               !end_place(p, SLURM_END_MS)) {
+            look_at_program(p);
+            (void)poll(NULL, 0, 1);
+        }
+        slurm_fence_done(&p->fence);
+    }
 }
 
 void cluster_free(struct cluster *c)

@@ -118,21 +118,6 @@ static void await(struct job *j, int timeout_ms)
         rc = pthread_cond_timedwait(&j->progress, &j->lock, &until);
 }
 
-static void lookup_take(struct lookup *l, struct name *from, int code)
-{
-    l->list = from->list;
-    from->list = NULL;
-    if (code != 0)
-        (void)err_set(&l->err, -code, "%s: starting a thread: %s", l->name,
-                      err_text(-code));
-    else if (!from->is_done)
-        (void)err_set(&l->err, ERR_TIMEOUT, "%s: no name server has answered in time",
-                      l->name);
-    else if (from->result != 0)
-        (void)err_set(&l->err, ERR_NOT_FOUND, "%s: %s", l->name,
-                      gai_strerror(from->result));
-}
-
 void lookup_all(struct lookup *l, size_t n, int timeout_ms)
 {
     struct job *j;
@@ -146,8 +131,21 @@ void lookup_all(struct lookup *l, size_t n, int timeout_ms)
     if (rc == 0)
         await(j, timeout_ms);
     j->is_given_up = 1;
-    for (size_t i = 0; i < n; i++)
-        lookup_take(&l[i], &j->names[i], rc);
+    for (size_t i = 0; i < n; i++) {
+        struct name *from = &j->names[i];
+
+        l[i].list = from->list;
+        from->list = NULL;
+        if (rc != 0)
+            (void)err_set(&l[i].err, -rc, "%s: starting a thread: %s", l[i].name,
+                          err_text(-rc));
+        else if (!from->is_done)
+            (void)err_set(&l[i].err, ERR_TIMEOUT,
+                          "%s: no name server has answered in time", l[i].name);
+        else if (from->result != 0)
+            (void)err_set(&l[i].err, ERR_NOT_FOUND, "%s: %s", l[i].name,
+                          gai_strerror(from->result));
+    }
     leave(j);
 }
 

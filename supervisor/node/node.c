@@ -71,23 +71,15 @@ static int decode_hex(const char *text, uint8_t ret[SECRET_BYTES])
     return 0;
 }
 
-static int take_identity(const char *text, struct node_identity *ret, struct err *err)
-{
-    *ret = (struct node_identity){0};
-    if (*text == '\0')
-        return 0;
-    return *text == ' ' ? node_identity_parse(ret, text + 1, err)
-                        : err_set(err, ERR_FORMAT, "more than a key on standard input");
-}
-
 int node_read_secret(int fd, struct channel_secret *ret,
                      struct node_identity *ret_identity, struct err *err)
 {
     char text[2 * SECRET_BYTES + NODE_IDENTITY_BYTES + 2];
     uint8_t raw[SECRET_BYTES];
+    const char *rest = text + (size_t)2 * SECRET_BYTES;
     size_t len = 0;
     ssize_t n = 1;
-    int rc;
+    int rc = 0;
 
     while (n > 0 && len < sizeof(text) - 1 && memchr(text, '\n', len) == NULL) {
         n = read(fd, text + len, sizeof(text) - 1 - len);
@@ -106,7 +98,11 @@ int node_read_secret(int fd, struct channel_secret *ret,
                        "(see cluster.launcher)");
     memcpy(ret->id, raw, CHANNEL_ID_BYTES);
     memcpy(ret->key, raw + CHANNEL_ID_BYTES, CHANNEL_KEY_BYTES);
-    rc = take_identity(text + (size_t)2 * SECRET_BYTES, ret_identity, err);
+    *ret_identity = (struct node_identity){0};
+    if (rest[0] == ' ')
+        rc = node_identity_parse(ret_identity, rest + 1, err);
+    else if (rest[0] != '\0')
+        rc = err_set(err, ERR_FORMAT, "more than a key on standard input");
     explicit_bzero(raw, sizeof(raw));
     explicit_bzero(text, sizeof(text));
     return rc;
@@ -163,15 +159,6 @@ static void post(struct node *n, enum node_message_kind kind, uint64_t number,
     (void)node_send(n->channel, kind, NODE_NO_WORKER, number, data, len, NULL);
 }
 
-static void send_last(struct node *n)
-{
-    struct wbuf b = {0};
-
-    node_error_pack(&b, &n->why);
-    post(n, NODE_LAST, 0, b.data, b.len);
-    wbuf_done(&b);
-}
-
 static void close_channel(struct node *n)
 {
     channel_close(n->channel);
@@ -187,9 +174,13 @@ static void end(struct node *n, const struct err *why)
     n->is_ending = 1;
     n->why = *why;
     n->workers.channel = NULL;
-    if (why->code < 0 && n->is_ready && n->channel != NULL)
-        send_last(n);
-    else
+    if (why->code < 0 && n->is_ready && n->channel != NULL) {
+        struct wbuf b = {0};
+
+        node_error_pack(&b, &n->why);
+        post(n, NODE_LAST, 0, b.data, b.len);
+        wbuf_done(&b);
+    } else
         close_channel(n);
     (void)uv_timer_stop(&n->sample);
     (void)uv_timer_stop(&n->again);
@@ -337,22 +328,6 @@ static int was_dropped(const struct err *why)
            why->code == UV_ETIMEDOUT;
 }
 
-/* Why there is no connection, for people. */
-static void describe_failure(const struct node *n, const struct err *why, struct err *ret)
-{
-    const char *address = n->args->address;
-
-    *ret = *why;
-    if (why->code == ERR_NOT_FOUND)
-        (void)err_set(ret, ERR_STATE, "the supervisor at %s refused the key", address);
-    else if (was_dropped(why) && why->code != UV_ETIMEDOUT)
-        (void)err_set(ret, ERR_STATE,
-                      "the supervisor at %s ended the connection before it was ready",
-                      address);
-    else
-        (void)err_wrap(ret, "connecting to %s", address);
-}
-
 static void try_to_connect(struct node *n);
 
 /* This try was in vain: tries again, or the next address, or ends the node. */
@@ -360,6 +335,7 @@ static void take_failure(struct node *n, const struct err *why)
 {
     /* Somebody listens there. */
     const int is_open = was_dropped(why) && why->code != UV_ETIMEDOUT;
+    const char *address = n->args->address;
     struct err text;
 
     if (!is_open && why->code != ERR_NOT_FOUND && n->at->ai_next != NULL) {
@@ -371,7 +347,15 @@ static void take_failure(struct node *n, const struct err *why)
         n->at = is_open ? n->at : n->addresses;
         return;
     }
-    describe_failure(n, why, &text);
+    text = *why; /* why there is no connection, for people */
+    if (why->code == ERR_NOT_FOUND)
+        (void)err_set(&text, ERR_STATE, "the supervisor at %s refused the key", address);
+    else if (is_open)
+        (void)err_set(&text, ERR_STATE,
+                      "the supervisor at %s ended the connection before it was ready",
+                      address);
+    else
+        (void)err_wrap(&text, "connecting to %s", address);
     end(n, &text);
 }
 

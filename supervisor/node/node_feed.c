@@ -200,19 +200,6 @@ static int send_shared(struct node_feed *f, struct channel *c, struct node_feed_
     return rc;
 }
 
-static int tell_parts(struct node_feed_pass *p, size_t pass, struct channel *c,
-                      struct err *err)
-{
-    struct wbuf b = {0};
-    int rc;
-
-    row_parts_pack(&b, &p->parts);
-    rc = node_send(c, NODE_COLUMNS, (uint32_t)pass, 0, b.data, b.len, err);
-    wbuf_done(&b);
-    p->is_told = rc == 0;
-    return rc;
-}
-
 /* The parts of n rows. */
 static int read_rows(struct node_feed *f, const struct row_parts *p, uint64_t first,
                      size_t n, uint8_t *ret, struct err *err)
@@ -249,35 +236,35 @@ static uint64_t rows_of_piece(const struct row_parts *p, uint64_t left)
     return n < left ? n : left;
 }
 
-/* Rows at the beginning may have been given back by the log. */
-static int skip_holes(const struct node_feed *f, struct node_feed_pass *p, uint64_t end,
-                      struct err *err)
-{
-    const uint64_t row_bytes = p->parts.row_bytes;
-    uint64_t data = 0;
-    int rc;
-
-    if (p->next >= f->sparse_end)
-        return 0;
-    rc = find_data(store_agent_fd(f->store), STORE_HEADER_BYTES + p->next * row_bytes,
-                   STORE_HEADER_BYTES + end * row_bytes, &data, err);
-    if (rc == 0)
-        p->next = (data - STORE_HEADER_BYTES) / row_bytes;
-    return rc;
-}
-
 static int send_rows(struct node_feed *f, struct channel *c, size_t pass, struct err *err)
 {
     struct node_feed_pass *p = &f->passes[pass];
-    const uint64_t end = pass_end(f, pass);
+    const uint64_t end = pass_end(f, pass), row_bytes = p->parts.row_bytes;
     uint8_t *body;
-    uint64_t n;
+    uint64_t data = 0, n;
     size_t len;
-    int rc = skip_holes(f, p, end, err);
+    int rc = 0;
 
+    if (p->next < f->sparse_end) {
+        /* rows at the beginning may have been given back by the log */
+        rc = find_data(store_agent_fd(f->store), STORE_HEADER_BYTES + p->next * row_bytes,
+                       STORE_HEADER_BYTES + end * row_bytes, &data, err);
+        if (rc == 0)
+            p->next = (data - STORE_HEADER_BYTES) / row_bytes;
+    }
     n = rows_of_piece(&p->parts, end - p->next);
-    if (rc < 0 || n == 0 || (!p->is_told && (rc = tell_parts(p, pass, c, err)) < 0))
+    if (rc < 0 || n == 0)
         return rc;
+    if (!p->is_told) {
+        struct wbuf b = {0};
+
+        row_parts_pack(&b, &p->parts);
+        rc = node_send(c, NODE_COLUMNS, (uint32_t)pass, 0, b.data, b.len, err);
+        wbuf_done(&b);
+        p->is_told = rc == 0;
+        if (rc < 0)
+            return rc;
+    }
     len = ROWS_HEAD_BYTES + n * p->parts.packed_bytes;
     if (len > NODE_CHUNK_BYTES)
         return err_set(err, ERR_LIMIT, "a row of %zu bytes is too long for a node", len);

@@ -16,23 +16,17 @@
 #define MAX_LOG_BYTES (UINT64_C(1) << 62)
 #define WHOLES_BYTES  ((size_t)4 << 20) /* of rows that are put together at a time */
 
-static int open_unnamed(void)
-{
-    const char *const folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
-    int fd = -1;
-
-    for (size_t i = 0; fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
-        if (folders[i] != NULL)
-            fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return fd >= 0 ? fd : memfd_create("experience", MFD_CLOEXEC);
-}
-
 int node_files_init(struct node_files *f, struct err *err)
 {
+    const char *const folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
     char path[64];
 
     *f = NODE_FILES_NONE;
-    f->log_fd = open_unnamed();
+    for (size_t i = 0; f->log_fd < 0 && i < sizeof(folders) / sizeof(folders[0]); i++)
+        if (folders[i] != NULL)
+            f->log_fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (f->log_fd < 0)
+        f->log_fd = memfd_create("experience", MFD_CLOEXEC);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", f->log_fd);
     if (f->log_fd >= 0)
         f->log_read_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -145,17 +139,6 @@ static int write_parts(struct node_files *f, const struct row_parts *p, uint64_t
     return rc;
 }
 
-/* Makes the file as long as the rows, if their last columns did not come. */
-static int extend(struct node_files *f, const struct row_parts *p, uint64_t end_row,
-                  struct err *err)
-{
-    if (end_row <= f->end_row)
-        return 0;
-    return ftruncate(f->log_fd, (off_t)(STORE_HEADER_BYTES + end_row * p->row_bytes)) < 0
-               ? err_errno(err, "its copy of the experience log")
-               : 0;
-}
-
 int node_files_rows(struct node_files *f, const struct node_message *m, struct err *err)
 {
     struct cursor c = cursor_of(m->body, m->len);
@@ -174,8 +157,11 @@ int node_files_rows(struct node_files *f, const struct node_message *m, struct e
         rc = write_wholes(f, p, m->number, n, c.p, err);
     } else {
         rc = write_parts(f, p, m->number, p->n > 0 ? n : 0, c.p, err);
-        if (rc == 0)
-            rc = extend(f, p, m->number + n, err);
+        /* the file is as long as the rows, also if their last columns did not come */
+        if (rc == 0 && m->number + n > f->end_row &&
+            ftruncate(f->log_fd,
+                      (off_t)(STORE_HEADER_BYTES + (m->number + n) * p->row_bytes)) < 0)
+            rc = err_errno(err, "its copy of the experience log");
     }
     if (rc == 0 && n > 0 && m->number + n > f->end_row)
         f->end_row = m->number + n;

@@ -12,29 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `brood node ...` itself. */
-static void add_node(struct words *w, const struct cluster_config *config,
-                     const char *binary, const char *address)
-{
-    words_add(w, binary, "node", "--connect", address, "--silence",
-              arena_printf(w->arena, "%.0f", config->silence_s * 1000), NULL);
-    if (config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
-        words_add(w, "--scancel", NULL);
-    if (!config->encrypt)
-        words_add(w, "--plain", NULL);
-}
-
-/* Quotes the words from `first` on for the shell at the other end of ssh. */
-static void quote(struct words *w, size_t first)
-{
-    for (size_t i = first; i < w->n; i++) {
-        char *word = shell_word(w->list[i]);
-
-        w->list[i] = arena_strdup(w->arena, word);
-        free(word);
-    }
-}
-
 /* Replaces {node} and {host}. */
 static const char *fill_in(const char *word, size_t node, const char *host,
                            struct arena *arena)
@@ -78,9 +55,22 @@ int node_command_make(struct words *ret, const struct cluster_config *config, si
                       NULL);
     }
     n_launcher = ret->n;
-    add_node(ret, config, binary, address);
-    if (config->launcher == LAUNCHER_SSH)
-        quote(ret, n_launcher);
+    /* `brood node ...` itself */
+    words_add(ret, binary, "node", "--connect", address, "--silence",
+              arena_printf(ret->arena, "%.0f", config->silence_s * 1000), NULL);
+    if (config->launcher == LAUNCHER_SLURM && slurm_job() == NULL)
+        words_add(ret, "--scancel", NULL);
+    if (!config->encrypt)
+        words_add(ret, "--plain", NULL);
+    if (config->launcher == LAUNCHER_SSH) {
+        /* for the shell at the other end of ssh */
+        for (size_t i = n_launcher; i < ret->n; i++) {
+            char *word = shell_word(ret->list[i]);
+
+            ret->list[i] = arena_strdup(ret->arena, word);
+            free(word);
+        }
+    }
     if (ret->n > PROGRAM_MAX_WORDS)
         return err_set(err, ERR_LIMIT, "cluster: the command has more than %d words",
                        PROGRAM_MAX_WORDS);

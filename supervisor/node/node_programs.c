@@ -4,6 +4,7 @@
 #include "common/io/tree.h"
 #include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
 #include "supervisor/describe/program_files.h"
 #include "supervisor/proc/scratch.h"
 
@@ -95,8 +96,7 @@ static int send_all(struct sending *s, const char *path, const char *name,
 
 int node_program_send(struct channel *c, const char *kept, struct err *err)
 {
-    const char *slash = strrchr(kept, '/');
-    struct sending s = {.channel = c, .hash = slash != NULL ? slash + 1 : kept};
+    struct sending s = {.channel = c, .hash = text_base_name(kept)};
     int rc;
 
     if (strlen(s.hash) != NODE_HASH_BYTES)
@@ -111,17 +111,6 @@ int node_program_send(struct channel *c, const char *kept, struct err *err)
 }
 
 /* ---- the node's side ---- */
-
-static int node_programs_begin(struct node_programs *p, struct err *err)
-{
-    if (p->folder != NULL)
-        return 0;
-    p->lock_fd = scratch_make(&p->folder, err);
-    if (p->lock_fd < 0)
-        return err_wrap(err, "its copies of programs");
-    (void)setenv("BROOD_PROGRAMS", p->folder, 1);
-    return 0;
-}
 
 static int write_piece(const char *path, int is_executable, uint64_t offset,
                        const uint8_t *data, size_t len, struct err *err)
@@ -202,8 +191,12 @@ int node_programs_take(struct node_programs *p, const struct node_message *m,
         m->len > MAX_BYTES - p->bytes)
         return err_set(err, ERR_LIMIT, "a program is too large");
     p->bytes += m->len;
-    if ((rc = node_programs_begin(p, err)) < 0)
-        return rc;
+    if (p->folder == NULL) {
+        p->lock_fd = scratch_make(&p->folder, err);
+        if (p->lock_fd < 0)
+            return err_wrap(err, "its copies of programs");
+        (void)setenv("BROOD_PROGRAMS", p->folder, 1);
+    }
     part = xasprintf("%s/%s.part", p->folder, piece.hash);
     path = piece.name_len > 0
                ? xasprintf("%s/%.*s", part, (int)piece.name_len, piece.name)

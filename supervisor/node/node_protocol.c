@@ -230,19 +230,6 @@ static int are_texts(const char *data, size_t len, uint64_t n)
     return len == 0;
 }
 
-static void take_command(struct cursor *c, struct node_open *ret)
-{
-    take_text(c, ret->mode, sizeof(ret->mode));
-    ret->n_words = cursor_u32(c);
-    ret->command_bytes = cursor_left(c);
-    ret->command = (const char *)cursor_bytes(c, ret->command_bytes);
-    if (c->failed || ret->n_words > PROC_MAX_COMMAND ||
-        ret->command_bytes > NODE_MAX_COMMAND_BYTES ||
-        !are_texts(ret->command, ret->command_bytes,
-                   ret->n_words > 0 ? (uint64_t)ret->n_words + 1 : 0))
-        c->failed = 1;
-}
-
 int node_open_parse(struct node_open *ret, const struct node_message *m, struct err *err)
 {
     struct cursor c = cursor_of(m->body, m->len);
@@ -252,7 +239,15 @@ int node_open_parse(struct node_open *ret, const struct node_message *m, struct 
     ret->group = cursor_u32(&c);
     ret->member = cursor_u32(&c);
     ret->members = cursor_u32(&c);
-    take_command(&c, ret);
+    take_text(&c, ret->mode, sizeof(ret->mode));
+    ret->n_words = cursor_u32(&c);
+    ret->command_bytes = cursor_left(&c);
+    ret->command = (const char *)cursor_bytes(&c, ret->command_bytes);
+    if (c.failed || ret->n_words > PROC_MAX_COMMAND ||
+        ret->command_bytes > NODE_MAX_COMMAND_BYTES ||
+        !are_texts(ret->command, ret->command_bytes,
+                   ret->n_words > 0 ? (uint64_t)ret->n_words + 1 : 0))
+        c.failed = 1;
     if (ret->name[0] == '\0' ||
         (ret->group != NODE_NO_GROUP && ret->group >= NODE_MAX_WORKERS) ||
         ret->member > ret->members || ret->members > NODE_MAX_WORKERS ||

@@ -134,16 +134,6 @@ static void send_shared(struct node_worker *w)
 
 /* ---- callbacks of the link ---- */
 
-/* Before the answer is sent: what a supervisor has taken is in the log of some node. */
-static void note_answer(struct node_worker *w, const uint8_t *data, size_t len)
-{
-    if (log_get_level() < LOG_LEVEL_DEBUG || msg_reparse(&w->in, data, len, NULL) < 0 ||
-        w->in.type != MSG_RESPONSE)
-        return;
-    log_debug("from %s: the answer, request %" PRIu32 ", generation %" PRIu64,
-              w->open.name, w->in.id, w->all->generation);
-}
-
 static void on_message(void *worker, const uint8_t *data, size_t len)
 {
     struct node_worker *w = worker;
@@ -151,7 +141,11 @@ static void on_message(void *worker, const uint8_t *data, size_t len)
     if (w->open.group != NODE_NO_GROUP && w->elements == 0)
         note_elements(w, data, len);
     send_shared(w);
-    note_answer(w, data, len);
+    /* before the answer is sent: what a supervisor has taken is in the log of some node */
+    if (log_get_level() >= LOG_LEVEL_DEBUG && msg_reparse(&w->in, data, len, NULL) >= 0 &&
+        w->in.type == MSG_RESPONSE)
+        log_debug("from %s: the answer, request %" PRIu32 ", generation %" PRIu64,
+                  w->open.name, w->in.id, w->all->generation);
     post(w->all, NODE_FRAME, w->number, 0, data, len);
 }
 
@@ -207,19 +201,6 @@ static void on_output(void *ctx, const char *text, size_t len)
 
 /* ---- what the supervisor asks ---- */
 
-/* Of an environment process. */
-static void keep_command(struct node_worker *w)
-{
-    const char *at = w->command = xmalloc(w->open.command_bytes);
-
-    memcpy(w->command, w->open.command, w->open.command_bytes);
-    w->spec.directory = at;
-    for (uint32_t i = 0; i < w->open.n_words; i++)
-        w->words[i] = at += strlen(at) + 1;
-    w->spec.command = w->words;
-    w->spec.mode = w->open.mode[0] != '\0' ? w->open.mode : NULL;
-}
-
 static void free_worker(struct node_worker *w)
 {
     msg_done(&w->in);
@@ -254,8 +235,17 @@ static int open_worker(struct node_workers *all, const struct node_message *m,
                                   .role = w->open.role,
                                   .on_output = on_output,
                                   .output_ctx = w};
-    if (open.n_words > 0)
-        keep_command(w);
+    if (open.n_words > 0) {
+        const char *at = w->command = xmalloc(w->open.command_bytes);
+
+        /* of an environment process */
+        memcpy(w->command, w->open.command, w->open.command_bytes);
+        w->spec.directory = at;
+        for (uint32_t i = 0; i < w->open.n_words; i++)
+            w->words[i] = at += strlen(at) + 1;
+        w->spec.command = w->words;
+        w->spec.mode = w->open.mode[0] != '\0' ? w->open.mode : NULL;
+    }
     w->open.command = NULL;
     if (open.group != NODE_NO_GROUP) {
         rc = node_files_group(all->files, open.group, err);

@@ -6,26 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static int placement_fail(struct err *err, const char *agent, const char *text)
-{
-    char key[AGENT_NAME_MAX + 32];
-
-    (void)snprintf(key, sizeof(key), "agents.%s.device", agent);
-    (void)err_set(err, ERR_CONFIG, "%s: %s", key, text);
-    return err_note(err, ERR_AT(.key = key, .agent = agent));
-}
-
 /* The task that an agent's device names; -1: any. */
 static int task_of(const struct run_config *c, size_t nodes, size_t agent, int64_t *ret,
                    struct err *err)
 {
-    char why[DEVICE_WHY_BYTES];
+    char why[DEVICE_WHY_BYTES], key[AGENT_NAME_MAX + 32];
 
     *ret = -1;
     if (agent >= c->n_agents || c->agents[agent].device == NULL ||
         device_task(c->agents[agent].device, (int64_t)nodes, ret, why) == 0)
         return 0;
-    return placement_fail(err, c->agents[agent].name, why);
+    (void)snprintf(key, sizeof(key), "agents.%s.device", c->agents[agent].name);
+    (void)err_set(err, ERR_CONFIG, "%s: %s", key, why);
+    return err_note(err, ERR_AT(.key = key, .agent = c->agents[agent].name));
 }
 
 static int is_in_group(const struct agent_spec *a, const struct agent_spec *b)

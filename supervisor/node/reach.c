@@ -117,18 +117,6 @@ static int left_ms(int64_t until)
     return left > 0 ? (int)left : 0;
 }
 
-/* The words of `ssh -G` for the host of a node. */
-static const char *const *ssh_words(const struct cluster_config *config, size_t node,
-                                    struct arena *arena)
-{
-    struct words w = {.arena = arena};
-
-    words_add(&w, "ssh", "-G", NULL);
-    placement_add_options(config, &w);
-    words_add(&w, "--", placement_host(config, node), NULL);
-    return w.list;
-}
-
 /* What ssh calls the host of a node. */
 static int take_name(struct asked_command *ssh, const char *host, const char **ret,
                      struct err *err)
@@ -156,8 +144,14 @@ static void reach_ssh(const struct cluster_config *config, size_t n, int timeout
     size_t *node = xcalloc(n, sizeof(*node)), n_hosts = 0;
     struct arena arena = ARENA_ZERO;
 
-    for (size_t i = 0; i < n; i++)
-        ssh[i].argv = ssh_words(config, i, &arena);
+    for (size_t i = 0; i < n; i++) {
+        struct words w = {.arena = &arena};
+
+        words_add(&w, "ssh", "-G", NULL);
+        placement_add_options(config, &w);
+        words_add(&w, "--", placement_host(config, i), NULL);
+        ssh[i].argv = w.list;
+    }
     commands_ask(ssh, n, timeout_ms / 2); /* one that hangs leaves time for the others */
     for (size_t i = 0; i < n; i++) {
         node[n_hosts] = i;

@@ -281,15 +281,6 @@ static int run_scancel(const char *const *words)
     return rc == 0 || err.code != ERR_TIMEOUT; /* any other: it is over meanwhile */
 }
 
-static void cancel_waiting(const char *name)
-{
-    char which[SLURM_NAME_BYTES + 16];
-    const char *const words[] = {"scancel", "--quiet", "--state=PENDING", which, NULL};
-
-    (void)snprintf(which, sizeof(which), "--name=%s", name);
-    (void)run_scancel(words);
-}
-
 /* ids: each followed by a space; it is cut. */
 static void signal_new(char *ids, char **known)
 {
@@ -311,8 +302,11 @@ void slurm_interrupt(const char *name, char **known)
     char which[SLURM_NAME_BYTES + 16], *output = NULL, *ids;
     const char *words[8] = {0};
 
-    if (slurm_job() == NULL)
-        cancel_waiting(name);
+    if (slurm_job() == NULL) {
+        (void)snprintf(which, sizeof(which), "--name=%s", name);
+        (void)run_scancel(
+            (const char *const[]){"scancel", "--quiet", "--state=PENDING", which, NULL});
+    }
     add_listing(words, name, which);
     if (command_ask(words, CHECK_MS, &output, NULL) < 0)
         return;
@@ -357,18 +351,6 @@ static int slurm_ask(struct slurm_fence *f, const char *const *words)
     return command_begin(&f->ask, ASK_MS);
 }
 
-/* ids: each followed by a space. */
-static int cancel(struct slurm_fence *f, char *ids)
-{
-    const char *words[18] = {"scancel"};
-    size_t n = 1;
-
-    for (char *id = strtok(ids, " "); id != NULL && n < 16; id = strtok(NULL, " "))
-        words[n++] = id;
-    log_info("scancel %s, of %s", words[1], f->name);
-    return slurm_ask(f, words);
-}
-
 static void pause_fence(struct slurm_fence *f)
 {
     f->state = SLURM_FENCE_PAUSING;
@@ -408,8 +390,15 @@ static int take_answer(struct slurm_fence *f)
     if (is_list && n == 0)
         return is_over(f);
     if (n > 0) {
+        const char *words[18] = {"scancel"};
+        size_t n_words = 1;
+
+        for (char *id = strtok(ids, " "); id != NULL && n_words < 16;
+             id = strtok(NULL, " "))
+            words[n_words++] = id;
+        log_info("scancel %s, of %s", words[1], f->name);
         f->state = SLURM_FENCE_CANCELLING;
-        if (cancel(f, ids) < 0)
+        if (slurm_ask(f, words) < 0)
             pause_fence(f);
     }
     return 0;

@@ -311,15 +311,6 @@ static int take_shared(struct remote_site *s, const struct node_message *m,
     return 0;
 }
 
-static int take_sample(struct remote_link *l, const struct node_message *m,
-                       struct err *err)
-{
-    const int rc = node_sample_parse(&l->sample, m, err);
-
-    l->has_sample = l->has_news = rc == 0;
-    return rc;
-}
-
 /* A piece of a copy; if it is the last one, the copy is delivered in its turn. */
 static int take_copy(struct remote_link *l, const struct node_message *m, struct err *err)
 {
@@ -348,6 +339,8 @@ static int take_copy(struct remote_link *l, const struct node_message *m, struct
 static int take_of_worker(struct remote_site *s, struct remote_link *l,
                           const struct node_message *m, struct err *err)
 {
+    int rc;
+
     if (l == NULL)
         return err_set(err, ERR_PROTOCOL, "it sent \"%s\" of a worker that is not there",
                        node_kind_name(m->kind));
@@ -356,7 +349,9 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
         capture_append(&l->base.capture, (const char *)m->body, m->len);
         return 0;
     case NODE_SAMPLE:
-        return take_sample(l, m, err);
+        rc = node_sample_parse(&l->sample, m, err);
+        l->has_sample = l->has_news = rc == 0;
+        return rc;
     case NODE_COPY:
         return take_copy(l, m, err);
     case NODE_STARTED:
@@ -375,18 +370,11 @@ static int take_of_worker(struct remote_site *s, struct remote_link *l,
     }
 }
 
-/* It ends: its own error is why it is lost. */
-static int take_last(const struct node_message *m, struct err *err)
-{
-    struct err why;
-
-    return node_error_parse(&why, m, err) < 0 ? ERR_PROTOCOL : err_pass(err, &why);
-}
-
 static int worker_remote_take(struct remote_site *s, const uint8_t *data, size_t len,
                               struct err *err)
 {
     struct node_message m;
+    struct err why;
     int rc = node_message_parse(&m, data, len, err);
 
     if (rc < 0)
@@ -395,7 +383,8 @@ static int worker_remote_take(struct remote_site *s, const uint8_t *data, size_t
     case NODE_SHARED:
         return take_shared(s, &m, err);
     case NODE_LAST:
-        return take_last(&m, err);
+        rc = node_error_parse(&why, &m, err); /* its own error is why it is lost */
+        return rc < 0 ? ERR_PROTOCOL : err_pass(err, &why);
     case NODE_STORED:
         rc = node_feed_stored(&s->feed, m.number, err);
         if (rc == 0) {
@@ -440,15 +429,6 @@ static void deliver_exit(struct remote_site *s, struct remote_link *l,
     l->base.cb->on_exit(l->base.worker);
 }
 
-static int deliver_started(struct remote_link *l, uint64_t pid, struct err *err)
-{
-    if (!l->has_process || l->base.pid != 0 || pid == 0 || pid > INT32_MAX)
-        return err_set(err, ERR_PROTOCOL, "it started a process that nobody asked for");
-    l->base.pid = (pid_t)pid;
-    l->base.cb->on_started(l->base.worker);
-    return 0;
-}
-
 /* One that was dropped after it had come is not delivered. */
 static void deliver_copy(struct remote_link *l)
 {
@@ -472,7 +452,13 @@ static int deliver(struct remote_site *s, const struct parcel *p, struct err *er
         return 0;
     switch (p->kind) {
     case NODE_STARTED:
-        return deliver_started(l, p->number, err);
+        if (!l->has_process || l->base.pid != 0 || p->number == 0 ||
+            p->number > INT32_MAX)
+            return err_set(err, ERR_PROTOCOL,
+                           "it started a process that nobody asked for");
+        l->base.pid = (pid_t)p->number;
+        l->base.cb->on_started(l->base.worker);
+        return 0;
     case NODE_COPY:
         deliver_copy(l);
         return 0;
@@ -534,20 +520,6 @@ static void remote_close(struct worker_link *base)
     free(l);
 }
 
-/* The group has the number of the first of its links. */
-static void find_group(struct remote_link *l, const struct remote_roster *r)
-{
-    l->group = NODE_NO_GROUP;
-    for (size_t i = 0; l->spec->shared_fd > 0 && i < r->n; i++) {
-        if (r->links[i] == NULL || r->links[i]->spec->shared_fd != l->spec->shared_fd)
-            continue;
-        if (l->group == NODE_NO_GROUP)
-            l->group = (uint32_t)i;
-        if (r->links[i] != l)
-            l->member++;
-    }
-}
-
 /* All but the ps process, which is the last one. */
 static uint32_t count_members(const struct remote_link *l)
 {
@@ -582,7 +554,16 @@ static int remote_open(struct worker_site *site, const struct agent_spec *spec,
     l->number = (uint32_t)r->n;
     r->links = xreallocarray(r->links, r->n + 1, sizeof(struct remote_link *));
     r->links[r->n++] = l;
-    find_group(l, r);
+    /* the group has the number of the first of its links */
+    l->group = NODE_NO_GROUP;
+    for (size_t i = 0; l->spec->shared_fd > 0 && i < r->n; i++) {
+        if (r->links[i] == NULL || r->links[i]->spec->shared_fd != l->spec->shared_fd)
+            continue;
+        if (l->group == NODE_NO_GROUP)
+            l->group = (uint32_t)i;
+        if (r->links[i] != l)
+            l->member++;
+    }
     rc = capture_init(&l->base.capture, spec->log_path, err);
     if (rc < 0) {
         remote_close(&l->base);
@@ -592,22 +573,6 @@ static int remote_open(struct worker_site *site, const struct agent_spec *spec,
         node_feed_add_group(&s->feed, l->group, spec->shared_fd);
     *ret = &l->base;
     return 0;
-}
-
-static void pack_command(struct node_open *open, const struct agent_spec *spec,
-                         struct wbuf *b)
-{
-    if (spec->command == NULL)
-        return;
-    wbuf_bytes(b, spec->directory, strlen(spec->directory) + 1);
-    for (const char *const *word = spec->command; *word != NULL; word++) {
-        wbuf_bytes(b, *word, strlen(*word) + 1);
-        open->n_words++;
-    }
-    open->command = (const char *)b->data;
-    open->command_bytes = b->len;
-    if (spec->mode != NULL)
-        (void)snprintf(open->mode, sizeof(open->mode), "%s", spec->mode);
 }
 
 /* The files of the agent's program, unless the node has them. Fails if the run has lost them; a
@@ -643,7 +608,17 @@ static int open_there(struct remote_link *l, struct err *err)
         rc = send_program(l->site, l->spec->kept, err);
     if (rc < 0 || l->site->channel == NULL)
         return rc;
-    pack_command(&open, l->spec, &command);
+    if (l->spec->command != NULL) {
+        wbuf_bytes(&command, l->spec->directory, strlen(l->spec->directory) + 1);
+        for (const char *const *word = l->spec->command; *word != NULL; word++) {
+            wbuf_bytes(&command, *word, strlen(*word) + 1);
+            open.n_words++;
+        }
+        open.command = (const char *)command.data;
+        open.command_bytes = command.len;
+        if (l->spec->mode != NULL)
+            (void)snprintf(open.mode, sizeof(open.mode), "%s", l->spec->mode);
+    }
     (void)snprintf(open.name, sizeof(open.name), "%s", l->spec->name);
     (void)snprintf(open.role, sizeof(open.role), "%s", l->spec->role);
     node_open_pack(&b, &open);
@@ -652,15 +627,6 @@ static int open_there(struct remote_link *l, struct err *err)
     wbuf_done(&command);
     l->is_open = 1;
     return 0;
-}
-
-/* The end of a process that was lost before it began. */
-static int start_in_vain(struct remote_link *l, struct err *err)
-{
-    l->is_lost = l->base.was_lost = 1;
-    l->base.signal = SIGKILL;
-    l->site->args.on_news(l->site->args.ctx);
-    return l->site->why_gone.code < 0 ? err_pass(err, &l->site->why_gone) : 0;
 }
 
 static int remote_start(struct worker_link *base, struct err *err)
@@ -680,8 +646,12 @@ static int remote_start(struct worker_link *base, struct err *err)
     capture_begin(&l->base.capture);
     l->has_process = 1;
     l->has_sample = 0;
-    if (l->site->channel == NULL)
-        return start_in_vain(l, err);
+    if (l->site->channel == NULL) { /* it is lost before it began */
+        l->is_lost = base->was_lost = 1;
+        base->signal = SIGKILL;
+        l->site->args.on_news(l->site->args.ctx);
+        return l->site->why_gone.code < 0 ? err_pass(err, &l->site->why_gone) : 0;
+    }
     base->is_running = 1;
     l->is_start_held = 1;
     post_in_order(l, NODE_START, 0, NULL, 0);

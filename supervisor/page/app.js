@@ -26,7 +26,8 @@ const home = !report ? "" : report.names.length > 1 ? `#/compare/${report.names.
   : report.names.length ? runUrl(report.names[0]) : `#/study/${encodeURIComponent(report.studies[0])}`;
 
 function route() {
-  const [, kind, name, tab] = (location.hash.length > 2 ? location.hash : home).split("/");
+  const [place] = location.hash.split("?"); // behind it: how charts are drawn (look.js)
+  const [, kind, name, tab] = (place.length > 2 ? place : home).split("/");
   const decoded = decode(name ?? "");
   here?.close(kind === "run" && decoded);
   if (kind === "run" && name) here = showRun(main, decoded, tab);
@@ -41,7 +42,7 @@ function route() {
 
 addEventListener("keydown", event => {
   const typing = event.target.closest("input:not([type=checkbox]), select, textarea");
-  if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (typing) {
     if (event.key === "Escape") event.target.blur();
     return;

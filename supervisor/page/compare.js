@@ -1,7 +1,11 @@
-// Several runs side by side: one line each, or one of each group of seeds with its deviation.
+// Several runs side by side: one line each, or one of each group (seeds, or runs with the same value of a
+// key) with its deviation.
 import {ask, on, report} from "./net.js";
-import {el, kept, keyed, number, runUrl, setState, short, soon, stateNode, text, whole} from "./dom.js";
-import {Chart, Curves, chartMenu, colour, deviation, groupsOf, meanOf, smoothing, syncCharts, usualGroups} from "./curves.js";
+import {attribute, el, keyed, name, number, runUrl, setState, short, soon, stateNode, text, whole} from "./dom.js";
+import {Curves, groupsOf, usualGroups} from "./curves.js";
+import {Chart, chartMenu, syncCharts, zoomKeys} from "./chart.js";
+import {colour, deviation, has, meanOf} from "./lines.js";
+import {lookTools, readLook} from "./look.js";
 import {runs} from "./list.js";
 import {buildTable, defaultsTable, isEvaluated, recordFacts, resultTable} from "./record.js";
 
@@ -24,6 +28,46 @@ function groupParts({metric, list, why}) {
         g.low === null ? "–" : `${exact(g.low)} to ${exact(g.high)}`, exact(g.iqm)].map(v => el("td.number", v))))))))];
 }
 
+// ---- what the runs' configurations differ in ----
+
+const SAME = new Set(["run.name"]); // differs always
+
+// [[key, [value or undefined of each run]], ...] of those that are not equal in all.
+function differencesOf(configs) {
+  const maps = configs.map(rows => new Map(rows.map(([key, value]) => [key, value])));
+  return [...new Set(maps.flatMap(map => [...map.keys()]))].filter(key => !SAME.has(key))
+    .map(key => [key, maps.map(map => map.get(key))]).filter(([, values]) => new Set(values).size > 1);
+}
+
+function differencesTable(names, differences) {
+  if (!differences.length) return el("p.muted", "Their configurations are equal.");
+  return el("div.scroll", el("table.config.differences", el("thead", el("tr", el("th", "key"), names.map(n => el("th", name(n))))),
+    el("tbody", differences.map(([key, values]) => el("tr", {"data-key": key}, el("th", {scope: "row"}, el("code", name(key))),
+      values.map(v => el("td", v === undefined ? "–" : v)))))));
+}
+
+// ---- the last and the best value of each run ----
+
+const MEASURES = ["eval/team_return", "rollout/team_return"];
+
+// {isEvaluated, teams: [{team, last, best, step}]} of a run's curves, in evaluations or, without any, in
+// training.
+function bestOf(curves) {
+  for (const group of groupsOf(curves.table.names).filter(g => MEASURES.includes(g.key))) {
+    const teams = curves.linesOf(group).map(({label, steps, values}) => {
+      let at = -1, last = null;
+      values.forEach((v, i) => {
+        if (!has(v)) return;
+        last = v;
+        if (at < 0 || v > values[at]) at = i;
+      });
+      return at < 0 ? null : {team: label, last, best: values[at], step: steps[at]};
+    }).filter(Boolean);
+    if (teams.length) return {isEvaluated: group.key === MEASURES[0], teams};
+  }
+  return {isEvaluated: false, teams: []};
+}
+
 // What the runs' records say, side by side.
 async function recordParts(names) {
   const all = await Promise.all(names.map(async name => ({name, record: await ask("record", {run: name}),
@@ -40,55 +84,72 @@ async function recordParts(names) {
 
 export function showCompare(main, chosen) {
   const all = new Map(chosen.map((name, i) => [name, {name, colour: colour(i), curves: new Curves(name, MAX_VALUES / chosen.length ** 2)}]));
-  const bands = el("input", {type: "checkbox", onchange: () => { kept("brood-bands", bands.checked); draw(); }});
-  bands.checked = kept("brood-bands") !== "false";
-  const select = smoothing(weight => { for (const c of charts.values()) c.setWeight(weight); });
+  const look = readLook(), tools = lookTools(look, () => draw(), false);
   const grid = el("div.charts"), charts = new Map(), table = el("tbody"), said = el("p.answer.bad");
-  const records = el("div");
-  let groups = [], names = [], keys = null, isChosen = false, closed = false;
+  const records = el("div"), differences = el("div");
+  const group = el("select", {name: "group", ariaLabel: "Group by", onchange: () => {
+    look.group = group.value;
+    tools.changed();
+  }});
+  let groups = [], names = [], keys = null, closed = false;
   const menu = chartMenu(() => {
-    isChosen = true;
-    syncCharts(grid, charts, groups, keys, Number(select.value));
-    draw();
+    look.charts = [...keys];
+    syncCharts(grid, charts, groups, keys, look, tools);
+    tools.changed();
   });
   const hasSeeds = new Set(chosen.map(baseOf)).size < chosen.length;
+  let differ = []; // of differencesOf
+
+  // What the runs can be grouped by.
+  function fillGroups() {
+    const keys = differ.map(([key]) => key);
+    group.replaceChildren(el("option", {value: hasSeeds ? "none" : ""}, "each run"), hasSeeds ? el("option", {value: ""}, "mean of seeds") : "",
+      ...keys.map(key => el("option", {value: key}, `mean by ${key}`)));
+    group.value = look.group === "none" && !hasSeeds ? "" : look.group;
+  }
   main.replaceChildren(el("div.page",
     el("div.head", el("h1", `${chosen.length} runs`), el("span.grow"),
-      el("label.check", {hidden: !hasSeeds}, bands, "bands over seeds"), select, menu.node),
+      group, tools.nodes, menu.node),
     said, grid,
     el("section", el("h2", "Runs"), el("div.scroll", el("table", el("thead", el("tr", el("th", "run"), el("th", "state"),
-      el("th.number", "steps"), el("th.number", "return"))), table))), report ? groupParts(report.groups) : "", records));
+      el("th.number", "steps"), el("th.number", "last return"), el("th.number", "best return"), el("th.number", "at step"))), table))),
+    el("section", el("h2", "Differences of the configurations"), differences), report ? groupParts(report.groups) : "", records));
 
   function list() {
-    keyed(table, chosen, n => n, name => el("tr", el("th", {scope: "row"}, el("a", {href: runUrl(name)}, name)), el("td", stateNode()),
-      el("td.number"), el("td.number")), (row, name) => {
-      const s = runs.get(name);
+    keyed(table, chosen, n => n, n => el("tr", {"data-run": n}, el("th", {scope: "row"}, el("a", {href: runUrl(n)}, name(n))), el("td", stateNode()),
+      el("td.number"), el("td.number.lines"), el("td.number.lines"), el("td.number.lines")), (row, n) => {
+      const s = runs.get(n), {isEvaluated: evaluated, teams} = bestOf(all.get(n).curves);
+      const lines = of => teams.map(t => `${teams.length > 1 ? `${t.team} ` : ""}${of(t)}`).join("\n");
+      text(row.children[3], lines(t => number(t.last)));
+      text(row.children[4], lines(t => number(t.best)));
+      text(row.children[5], teams.map(t => short(t.step)).join("\n"));
+      for (const cell of [row.children[3], row.children[4]]) attribute(cell, "title", evaluated ? "evaluated" : "in training");
       if (!s) return;
       setState(row.children[1].firstChild, s.state);
       text(row.children[2], short(s.env_steps));
-      text(row.children[3], number(s.team_return_mean));
     });
   }
 
   // The mean over a chart's columns (teams, agents) of one run; null: it has none of them.
   function lineOf(run, group) {
-    const lines = run.curves.linesOf(group).filter(line => line.values.length);
+    const lines = run.curves.linesOf(group, look.isTime).filter(line => line.values.length);
     return lines.length ? {label: run.name, colour: run.colour, steps: lines[0].steps, values: lines[0].values.map((_, i) => {
       const have = lines.map(line => line.values[i]).filter(v => v !== null);
       return have.length ? have.reduce((a, b) => a + b) / have.length : null;
     })} : null;
   }
 
-  // Lines of the same run with other seeds: their mean and standard deviation.
+  // The lines of each group as their mean and standard deviation.
   function banded(lines) {
-    const sets = new Map();
+    const [key, values] = differ.find(([one]) => one === look.group) ?? [""], sets = new Map();
+    const shortKey = key.split(".").at(-1);
     for (const line of lines) {
-      const base = baseOf(line.label);
+      const base = key ? `${shortKey}=${values[chosen.indexOf(line.label)] ?? "–"}` : baseOf(line.label);
       if (!sets.has(base)) sets.set(base, []);
       sets.get(base).push(line);
     }
-    return [...sets].map(([base, set], k) => ({...set.length > 1 ? meanOf(`${base} (${set.length} seeds)`, set, deviation) : set[0],
-      colour: colour(k)}));
+    return [...sets].map(([base, set], k) => ({...set.length > 1 ? meanOf(`${base} (${set.length} ${key ? "runs" : "seeds"})`, set, deviation)
+      : key ? {...set[0], label: base} : set[0], colour: colour(k)}));
   }
 
   const draw = soon(() => {
@@ -97,14 +158,15 @@ export function showCompare(main, chosen) {
     if (found.join() !== names.join()) {
       names = found;
       groups = groupsOf(found);
-      if (!isChosen) keys = new Set(usualGroups(groups).slice(0, report ? undefined : 4));
+      keys = new Set(look.charts ?? usualGroups(groups).slice(0, report ? undefined : 4));
       menu.set(groups, keys);
-      syncCharts(grid, charts, groups, keys, Number(select.value));
+      syncCharts(grid, charts, groups, keys, look, tools);
     }
     for (const group of groups.filter(g => charts.has(g.key))) {
       const lines = [...all.values()].map(run => lineOf(run, group)).filter(Boolean);
-      charts.get(group.key).set(bands.checked && hasSeeds ? banded(lines) : lines);
+      charts.get(group.key).set(look.group === "none" ? lines : banded(lines));
     }
+    list();
   });
 
   async function refresh(run) {
@@ -119,7 +181,15 @@ export function showCompare(main, chosen) {
   }
 
   list();
+  fillGroups();
   for (const run of all.values()) refresh(run);
+  Promise.all(chosen.map(run => ask("config", {run}).catch(() => []))).then(configs => {
+    if (closed) return;
+    differ = differencesOf(configs);
+    differences.replaceChildren(differencesTable(chosen, differ));
+    fillGroups();
+    draw();
+  });
   recordParts(chosen).then(parts => records.replaceChildren(...parts)).catch(() => {}); // a run is gone: the others are shown above
   const endLink = on("link", is => { if (is) for (const run of all.values()) if (run.isLost) refresh(run); });
   const end = on("list", push => {
@@ -129,7 +199,7 @@ export function showCompare(main, chosen) {
   return {
     title: `compare ${chosen.length} runs`,
     trail: [["compare", null]],
-    keys: {},
+    keys: zoomKeys(charts, look, tools),
     close() {
       closed = true;
       end();

@@ -1,6 +1,7 @@
 // The rows of a progress.csv, thinned as they come: of a file of any length about MAX_VALUES
 // values are kept at most.
 const MAX_VALUES = 1 << 21, MOST_ROWS = 2400, LEAST_ROWS = 64;
+const SPEED = "time/env_steps_per_second";
 
 const valueOf = field => {
   const v = field ? Number(field) : NaN;
@@ -35,6 +36,7 @@ export class Table {
     this.names = [];
     this.places = new Map();
     this.steps = [];
+    this.seconds = []; // that training took until then: zeros if the file does not say it
     this.columns = [];
     this.at = -1; // where the steps stand in a line; -1: there is no header yet
     this.per = 2;
@@ -69,9 +71,16 @@ export class Table {
     const x = valueOf(fields.splice(this.at, 1)[0]);
     if (x === null || x < this.steps.at(-1)) return;
     if (this.open === this.per) this.close();
+    this.seconds.push((this.seconds.at(-1) ?? 0) + this.took(x, fields));
     this.steps.push(x);
     for (let i = 0; i < this.columns.length; i++) this.columns[i].push(valueOf(fields[i]));
     this.open++;
+  }
+
+  // The seconds from the row before on: it has the speed since then, whatever stood between.
+  took(step, fields) {
+    const speed = valueOf(fields[this.places.get(SPEED)]);
+    return speed > 0 ? (step - (this.steps.at(-1) ?? 0)) / speed : 0;
   }
 
   // As many rows as two stand for are there.
@@ -85,13 +94,12 @@ export class Table {
 
   // From a row on, makes two rows of each `n`.
   thin(begin, n) {
-    const {steps} = this;
+    const {steps, seconds} = this;
     let to = begin;
     for (let i = begin; i < steps.length; i += n, to += 2) {
       for (const column of this.columns) fold(column, i, n, to);
-      steps[to] = steps[i];
-      steps[to + 1] = steps[i + n - 1];
+      for (const list of [steps, seconds]) [list[to], list[to + 1]] = [list[i], list[i + n - 1]];
     }
-    for (const list of [steps, ...this.columns]) list.length = to;
+    for (const list of [steps, seconds, ...this.columns]) list.length = to;
   }
 }

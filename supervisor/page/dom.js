@@ -24,6 +24,9 @@ function assign(node, properties) {
   }
 }
 
+// A name that may be broken into lines behind its words.
+export const name = s => String(s ?? "").split(/(?<=[-_/.,])/).flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]);
+
 export function svg(tag, attributes = {}) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
@@ -94,7 +97,7 @@ export function actionButton(label, action, {kind = "", sure = "", title = "", d
     if (sure) disarm();
     button.disabled = true;
     try {
-      const said = done?.(await action());
+      const answer = await action(), said = done?.(answer);
       if (said) toast(said);
     } catch (error) {
       toast(error.message, "bad");
@@ -103,6 +106,26 @@ export function actionButton(label, action, {kind = "", sure = "", title = "", d
     }
   });
   return button;
+}
+
+// A menu that opens below its label, until one clicks elsewhere or presses Escape. items(): what is in it,
+// asked for at once and by fill().
+export function menuOf(label, items) {
+  const box = el("div.menu-list"), node = el("details.menu", el("summary", label), box);
+  const outside = event => {
+    if (!node.isConnected) document.removeEventListener("click", outside);
+    else if (node.open && !node.contains(event.target)) node.open = false;
+  };
+  const fill = () => box.replaceChildren(...items());
+  document.addEventListener("click", outside);
+  node.addEventListener("keydown", event => {
+    if (event.key !== "Escape") return;
+    node.open = false;
+    node.firstChild.focus();
+    event.stopPropagation();
+  });
+  fill();
+  return {node, fill};
 }
 
 // What the browser keeps for this page, under a key; with a value: keeps it. It may keep nothing.
@@ -148,6 +171,15 @@ export function number(n) {
   const a = Math.abs(n);
   if (a >= 1e6 || (a > 0 && a < 1e-3)) return n.toExponential(2);
   return trim(n.toFixed(a >= 1000 ? 0 : a >= 100 ? 1 : a >= 1 ? 2 : 4));
+}
+
+// The newest return, or that of each team where there are several: they may play against each other.
+export function returnsText(s, withEvaluations) {
+  const teams = (s.returns ?? []).filter(r => r.trained !== null || r.evaluated !== null);
+  if (!teams.length) return number(s.team_return_mean);
+  return teams.map(r => [teams.length > 1 ? r.team : "", r.trained !== null ? number(r.trained) : "",
+    r.evaluated !== null && (withEvaluations || r.trained === null) ? `(evaluated ${number(r.evaluated)})` : ""]
+    .filter(Boolean).join(" ")).join(", ");
 }
 
 export function bytes(n) {

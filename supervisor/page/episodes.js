@@ -1,7 +1,13 @@
 // The checkpoints of a run, and episodes played with their policies.
-import {ask, report} from "./net.js";
+import {ask, readWhole, report} from "./net.js";
 import {ago, attribute, bytes, el, keyed, number, shown, text, whole} from "./dom.js";
 import {Player} from "./player.js";
+
+function stepCell(c, cell = el("td.number")) {
+  text(cell, c.best ? `★ ${whole(c.step)}` : whole(c.step));
+  attribute(cell, "title", c.best ? "That of the best evaluation so far (checkpoint.keep_best)" : null);
+  return cell;
+}
 
 // In a report: the episode that is in it, and the returns at each checkpoint.
 function reportedEpisodes(body, {name}) {
@@ -10,7 +16,7 @@ function reportedEpisodes(body, {name}) {
   ask("checkpoints", {run: name}).then(list => {
     const columns = Object.keys(list[0]?.returns ?? {});
     table.replaceChildren(list.length ? el("div.scroll", el("table", el("thead", el("tr", ["step", "size", ...columns]
-      .map(head => el("th.number", head)))), el("tbody", list.map(c => el("tr", {"data-step": c.step}, el("td.number", whole(c.step)),
+      .map(head => el("th.number", head)))), el("tbody", list.map(c => el("tr", {"data-step": c.step}, stepCell(c),
       el("td.number.muted", bytes(c.bytes)), columns.map(k => el("td.number", number(c.returns[k])))))))) : el("p.muted", "It has no checkpoint."));
   });
   ask("episode", {run: name}).then(e => {
@@ -37,9 +43,13 @@ export function episodesTab(body, context) {
       el("label.check", "seed ", seed), el("label.check", {title: "Draw actions from the policies instead of the best ones"}, sample, "sample")),
     el("div.scroll", el("table", el("thead", el("tr", el("th.number", "step"), el("th.wide", "written"),
       el("th.number.wide", "size"), el("th.right", el("span.hide", "episode")))), table)), none);
-  body.replaceChildren(el("div.split", checkpoints,
-    el("section", el("div.tools", el("h2", "Episode")), said, player.node)));
-  text(said, "Play a checkpoint to see what its policies do.");
+  // Those that the run has drawn at its evaluations (evaluation.render).
+  const pictures = el("div.chips", {role: "group", ariaLabel: "Pictures of evaluations"});
+  const drawn = el("section", {hidden: true}, el("div.tools", el("h2", "Pictures of evaluations")), pictures);
+  const picture = el("div.pictures");
+  body.replaceChildren(el("div.split", el("div", checkpoints, drawn),
+    el("section", el("div.tools", el("h2", "Episode")), said, picture, player.node)));
+  text(said, "Play a checkpoint to see what its policies do. Of an environment that cannot be drawn there are no pictures.");
   let stamp = -1;
 
   async function play(step) {
@@ -49,6 +59,7 @@ export function episodesTab(body, context) {
     try {
       const lines = await ask("evaluate", {run: name, step, seed: seed.value || 0,
                                            stochastic: sample.checked || undefined});
+      picture.replaceChildren();
       player.load(lines);
       text(said, `${lines[0].env}, seed ${lines[0].seed}, policies of step ${whole(step)}`);
     } catch (error) {
@@ -59,16 +70,46 @@ export function episodesTab(body, context) {
     }
   }
 
+  async function show(file) {
+    const [step, type] = file.split(".");
+    player.hide();
+    picture.replaceChildren();
+    said.classList.remove("bad");
+    text(said, `The evaluation at step ${whole(Number(step))}`);
+    try {
+      const data = await readWhole(name, `renders/${file}`);
+      if (type === "jsonl") return player.load(new TextDecoder().decode(data).trim().split("\n").map(line => JSON.parse(line)));
+      const url = await new Promise((resolve, reject) => {
+        const reader = new FileReader();
+        reader.onload = () => resolve(reader.result);
+        reader.onerror = () => reject(reader.error);
+        reader.readAsDataURL(new Blob([data], {type: type === "svg" ? "image/svg+xml" : "image/gif"}));
+      });
+      picture.replaceChildren(el("img", {alt: `The first episode of the evaluation at step ${step}`, src: url}));
+    } catch (error) {
+      said.classList.add("bad");
+      text(said, error.message);
+    }
+  }
+
+  async function loadPictures() {
+    const list = await ask("pictures", {run: name});
+    shown(drawn, list.length);
+    keyed(pictures, list, file => file, file => el("button.chip", {type: "button", "data-file": file, onclick: () => show(file)}, `step ${whole(parseInt(file, 10))}`));
+  }
+
   async function load() {
     const list = await ask("checkpoints", {run: name});
     shown(none, !list.length);
-    keyed(table, list, c => c.step, c => el("tr", {"data-step": c.step}, el("td.number", whole(c.step)), el("td.wide.muted"),
+    keyed(table, list, c => c.step, c => el("tr", {"data-step": c.step}, stepCell(c), el("td.wide.muted"),
       el("td.number.wide.muted"), el("td.right", el("button.small", {type: "button", onclick: () => play(c.step),
         title: "Play an episode with these policies"}, "▶ Play"))),
       (row, c) => {
+        stepCell(c, row.children[0]);
         text(row.children[1], ago(c.time * 1000));
         text(row.children[2], bytes(c.bytes));
       });
+    loadPictures().catch(() => {}); // below what is there now; after an error with the next view
   }
 
   return {

@@ -1,13 +1,16 @@
 // The list of runs.
-import {ask, on} from "./net.js";
-import {ago, attribute, el, keyed, number, part, runUrl, setState, short, shown, soon, stateNode, svg,
-        text} from "./dom.js";
+import {ask, on, report} from "./net.js";
+import {actionButton, attribute, el, kept, keyed, menuOf, shown, soon, text} from "./dom.js";
+import {COLUMNS, sorted} from "./columns.js";
+import {FIELD_NAMES, parseFilter} from "./filter.js";
+import {deleteRuns, resumeRuns, tagRuns} from "./actions.js";
+import {readOnly} from "./app.js";
 
 export const runs = new Map(); // name -> summary; null: not read yet
 export let names = [], studies = [], isComplete = false;
-const FIRST_ROWS = 60;
+const SOME_ROWS = 60, KEPT_COLUMNS = "brood-columns", KEPT_ORDER = "brood-order";
 const selected = new Set();
-const filter = {text: "", state: ""};
+const filter = {text: "", state: "", is: parseFilter("")};
 
 const GROUPS = {
   live: s => s.live, done: s => s.state === "done",
@@ -32,111 +35,130 @@ on("link", is => { if (is) ask("list").catch(() => {}); });
 let view = null;
 const later = soon(() => view?.update());
 
-// Sparkline of the return.
-function spark() {
-  const node = svg("svg", {class: "spark", viewBox: "0 0 120 28", preserveAspectRatio: "none",
-                           "aria-hidden": "true"});
-  node.append(svg("polyline", {"vector-effect": "non-scaling-stroke"}));
-  return node;
+// ---- which columns are shown, and in which order ----
+
+function keptColumns() {
+  const have = (kept(KEPT_COLUMNS) ?? "").split(" ");
+  const found = COLUMNS.filter(c => have.includes(c.key));
+  return found.length ? found : COLUMNS.filter(c => c.usual);
 }
 
-function setSpark(node, values) {
-  const line = node.firstChild;
-  if (!values || values.length < 2) return attribute(line, "points", "");
-  const low = Math.min(...values), range = Math.max(...values) - low || 1;
-  attribute(line, "points", values.map((v, i) =>
-    `${(2 + 116 * i / (values.length - 1)).toFixed(1)},${(25 - 22 * (v - low) / range).toFixed(1)}`).join(" "));
+// {by, isDown}; by: a key; "" is the order of the list as it comes, the newest first.
+function keptOrder() {
+  const [by, isDown] = (kept(KEPT_ORDER) ?? "").split(" ");
+  return COLUMNS.some(c => c.key === by) ? {by, isDown: isDown === "down"} : {by: "", isDown: true};
 }
 
-function makeRow(name) {
+// ---- rows ----
+
+function makeRow(name, columns) {
   const box = el("input", {type: "checkbox", ariaLabel: `Select ${name}`, onchange: () => {
     if (box.checked) selected.add(name);
     else selected.delete(name);
     view.update();
   }});
-  const link = el("a.name", {href: runUrl(name)}, name);
-  const bar = el("progress", {max: 1, ariaLabel: "progress"});
   const row = el("tr", {"data-run": name, onclick: event => {
-    if (!event.target.closest("a, input, label")) location.hash = runUrl(name);
-  }},
-    el("td.pick", el("label", box)),
-    el("td.run", link),
-    el("td", stateNode()),
-    el("td.number.steps", el("span"), bar),
-    el("td.number"),
-    el("td.curve", spark()),
-    el("td.number.wide"),
-    el("td.number.wide"));
+    if (!event.target.closest("a, input, label")) location.hash = row.querySelector("a").hash;
+  }}, el("td.pick", el("label", box)), columns.map(c => el(`td${c.kind ?? ""}`, {"data-column": c.key}, c.make(name))));
   row.box = box;
-  row.bar = bar;
   return row;
 }
 
-function setRow(row, name) {
-  const s = runs.get(name), [, , state, steps, value, curve, agents, began] = row.children;
+function setRow(row, name, columns) {
+  const s = runs.get(name);
   if (row.box.checked !== selected.has(name)) row.box.checked = selected.has(name);
   attribute(row, "aria-selected", selected.has(name));
-  if (!s || row.summary === s) {
-    if (s && !s.live) text(began, ago(Date.parse(s.began)));
-    return;
-  }
+  if (!s) return;
+  const isNew = row.summary !== s;
   row.summary = s;
-  setState(state.firstChild, s.state);
-  text(steps.firstChild, short(s.env_steps));
-  const p = part(s);
-  shown(row.bar, p !== null);
-  if (p !== null) row.bar.value = p;
-  attribute(steps, "title", p === null ? null : `${Math.floor(100 * p)} %`);
-  text(value, number(s.team_return_mean));
-  setSpark(curve.firstChild, s.spark);
-  text(agents, s.agents ? s.restarts ? `${s.agents} · ${s.restarts}↻` : s.agents : "–");
-  attribute(agents, "title", `${s.agents} agents, ${s.restarts} restarts`);
-  text(began, ago(Date.parse(s.began)));
-  attribute(began, "title", s.began);
+  columns.forEach((c, i) => { if (isNew || (c.isTime && !s.live)) c.set(row.children[i + 1], s); });
 }
 
-function matches(name) {
-  const s = runs.get(name);
-  if (filter.text && !filter.text.toLowerCase().split(/\s+/).every(word =>
-    `${name} ${s?.state ?? ""}`.toLowerCase().includes(word))) return false;
-  return !filter.state || (s && GROUPS[filter.state](s));
+// A heading that sorts.
+function headOf(column, onSort) {
+  const sorts = column.value !== null;
+  return el(`th${column.kind ?? ""}`, {"data-column": column.key, scope: "col"}, sorts
+    ? el("button.sort", {type: "button", onclick: () => onSort(column)}, column.title) : column.title);
 }
 
-function compareUrl() {
-  return "#/compare/" + [...selected].map(encodeURIComponent).join(",");
-}
+const compareUrl = () => "#/compare/" + [...selected].map(encodeURIComponent).join(",");
 
 export function showList(main) {
-  const search = el("input.search", {type: "search", placeholder: "Filter runs   /", value: filter.text,
-    ariaLabel: "Filter runs", spellcheck: false, autocomplete: "off",
-    oninput: () => { filter.text = search.value; update(); }});
+  let limit = SOME_ROWS, columns = keptColumns(), order = keptOrder();
+  const search = el("input.search", {type: "search", placeholder: "Filter, as tag=paper   /", value: filter.text,
+    ariaLabel: "Filter runs", title: `Words, and ${FIELD_NAMES.map(f => `${f}=`).join(", ")} with * and ?`, spellcheck: false, autocomplete: "off",
+    oninput: () => { filter.text = search.value; filter.is = parseFilter(search.value); update(); }});
   const chips = el("div.chips", {role: "group", ariaLabel: "Filter by state"});
   const compare = el("a.button.primary", {hidden: true});
+  // They act on what is selected and shown.
+  const act = (label, key, fn) => {
+    const button = actionButton(label, () => fn(shownNames().filter(name => selected.has(name))));
+    button.dataset.action = key;
+    button.hidden = true;
+    return button;
+  };
+  const acts = [act("Resume", "resume", resumeRuns), act("Tag …", "tag", tagRuns), act("Delete …", "rm", deleteRuns)];
   const clear = el("button.quiet", {type: "button", hidden: true, onclick: () => {
     selected.clear();
     update();
   }}, "Clear");
-  const body = el("tbody");
-  const table = el("table.runs", el("thead", el("tr",
-    el("th.pick", el("span.hide", "select")), el("th", "run"), el("th", "state"),
-    el("th.number", "steps"), el("th.number", "return"), el("th.curve", "over time"),
-    el("th.number.wide", "agents"), el("th.number.wide", "began"))), body);
-  const empty = el("p.empty", {hidden: true});
+  const all = el("input", {type: "checkbox", ariaLabel: "Select all runs that are shown", onchange: () => {
+    for (const name of shownNames()) if (all.checked) selected.add(name); else selected.delete(name);
+    update();
+  }});
+  const body = el("tbody"), head = el("tr");
+  const table = el("table.runs", el("thead", head), body);
+  const empty = el("p.empty", {hidden: true}), more = el("p.muted.more", {hidden: true});
+  // Rows are made when one gets near them: to sort or to filter a thousand takes no longer than a few.
+  const nears = new IntersectionObserver(entries => {
+    if (!entries.some(e => e.isIntersecting)) return;
+    limit += SOME_ROWS;
+    update();
+    nears.unobserve(more); // and looks again: it may still be near
+    nears.observe(more);
+  }, {rootMargin: "1200px"});
+  nears.observe(more);
   const studyBox = el("section.studies", {hidden: true}, el("h2", "Studies"), el("div.cards"));
+  const chooser = menuOf("Columns", () => COLUMNS.filter(c => c.key !== "run").map(c => {
+    const input = el("input", {type: "checkbox", checked: columns.includes(c), "data-column": c.key, onchange: () => {
+      columns = COLUMNS.filter(one => one === c ? input.checked : columns.includes(one));
+      kept(KEPT_COLUMNS, columns.map(one => one.key).join(" "));
+      useColumns();
+    }});
+    return el("label", input, el("span", c.title));
+  }));
   main.replaceChildren(el("div.page",
     studyBox,
-    el("div.tools", search, chips, el("span.grow"), clear, compare),
-    el("div.scroll", table), empty));
+    el("div.tools", search, chips, el("span.grow"), clear, acts, compare, chooser.node),
+    el("div.scroll", table), more, empty));
 
-  let limit = FIRST_ROWS;
+  function sortBy(column) {
+    const isSame = order.by === column.key;
+    order = {by: column.key, isDown: isSame ? !order.isDown : Boolean(column.down)};
+    kept(KEPT_ORDER, `${order.by} ${order.isDown ? "down" : "up"}`);
+    limit = SOME_ROWS;
+    update();
+  }
 
-  function update() {
-    const show = names.filter(matches);
-    keyed(body, show.slice(0, limit), name => name, makeRow, setRow);
-    if (show.length > limit) { // the screen is full: the rest comes in pieces
-      limit *= 2;
-      later();
-    }
+  function useColumns() {
+    head.replaceChildren(el("th.pick", el("label", all)), ...columns.map(c => headOf(c, sortBy)));
+    table.style.setProperty("--columns", columns.map(({width: [least, share]}) => share ? `minmax(${least}px, ${share}fr)` : `${least}px`).join(" "));
+    table.style.setProperty("--least", `${36 + columns.reduce((sum, c) => sum + c.width[0], 0)}px`);
+    body.replaceChildren();
+    body.keyedNodes = new Map();
+    update();
+  }
+
+  function shownNames() {
+    const found = names.filter(name => {
+      const s = runs.get(name);
+      return filter.is.matches(name, s) && (!filter.state || (s && GROUPS[filter.state](s)));
+    });
+    const by = COLUMNS.find(c => c.key === order.by);
+    return by ? sorted(found, runs, by, order.isDown) : found;
+  }
+
+  function updateTools(show) {
     const counts = Object.entries(GROUPS).map(([key, is]) =>
       [key, [...runs.values()].filter(s => s && is(s)).length]);
     keyed(chips, [["", names.length], ...counts.filter(([, n]) => n)], c => c[0],
@@ -150,10 +172,23 @@ export function showList(main) {
       });
     shown(compare, selected.size > 0);
     shown(clear, selected.size > 0);
+    for (const button of acts) shown(button, show.some(name => selected.has(name)) && !readOnly() && !report);
     attribute(compare, "href", compareUrl());
     text(compare, selected.size === 1 ? "Open 1 run" : `Compare ${selected.size} runs`);
+    all.checked = show.length > 0 && show.every(name => selected.has(name));
+    all.indeterminate = !all.checked && show.some(name => selected.has(name));
+  }
+
+  function update() {
+    const show = shownNames();
+    keyed(body, show.slice(0, limit), name => name, name => makeRow(name, columns), (row, name) => setRow(row, name, columns));
+    shown(more, show.length > limit);
+    text(more, `${show.length - limit} more`);
+    for (const th of head.children)
+      attribute(th, "aria-sort", th.dataset.column !== order.by || !order.by ? null : order.isDown ? "descending" : "ascending");
+    updateTools(show);
     shown(empty, !show.length);
-    text(empty, names.length ? "No run matches." : isComplete
+    text(empty, filter.is.why ? filter.is.why : names.length ? "No run matches." : isComplete
       ? "There are no runs yet. `brood run configs/simple_spread.yaml` makes the first one; it appears here."
       : "Reading the runs …");
     shown(table, show.length);
@@ -161,9 +196,9 @@ export function showList(main) {
     keyed(studyBox.lastChild, studies, s => s, name => el("a.card.study",
       {href: `#/study/${encodeURIComponent(name)}`}, el("b", name), el("span.muted")),
       (node, name) => {
-        const all = names.filter(n => n.startsWith(name + "/"));
-        const live = all.filter(n => runs.get(n)?.live).length;
-        text(node.lastChild, `${all.length} runs${live ? `, ${live} live` : ""}`);
+        const mine = names.filter(n => n.startsWith(name + "/"));
+        const live = mine.filter(n => runs.get(n)?.live).length;
+        text(node.lastChild, `${mine.length} runs${live ? `, ${live} live` : ""}`);
       });
   }
 
@@ -177,7 +212,7 @@ export function showList(main) {
   }
 
   view = {update};
-  update();
+  useColumns();
   return {
     title: "brood",
     trail: [],
@@ -187,6 +222,9 @@ export function showList(main) {
       x: () => document.activeElement?.closest("tr")?.box?.click(),
       c: () => { if (selected.size) location.hash = compareUrl(); },
     },
-    close: () => { view = null; },
+    close() {
+      view = null;
+      nears.disconnect();
+    },
   };
 }

@@ -135,7 +135,22 @@ export function connect() {
 // ---- files of a run ----
 
 const MARK = 1024; // bytes that are asked for again, to see whether a file is still the same
-const MAX_LINE = 4 << 20;
+const MAX_LINE = 4 << 20, MOST_BYTES = 32 << 20;
+
+// The whole of a file of a run, as bytes. Long ones come in parts.
+export async function readWhole(run, file) {
+  const parts = [];
+  for (let at = 0, size = 1; at < size;) {
+    const answer = await fetch(`/file?run=${encodeURIComponent(run)}&name=${encodeURIComponent(file)}`,
+      {headers: {authorization: `Bearer ${token}`, range: `bytes=${at}-`}});
+    if (answer.status !== 206) throw new Refusal({message: answer.ok ? "it is empty" : (await answer.text()).trim(), code: answer.status});
+    parts.push(await answer.arrayBuffer());
+    size = Number(answer.headers.get("content-range").split("/")[1]);
+    at += parts.at(-1).byteLength;
+    if (size > MOST_BYTES) throw new Refusal({message: "it is too large for the page", code: 0});
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
 
 // A file of a run that grows. A report has one, its rows.
 export class RunFile {

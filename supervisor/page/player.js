@@ -1,7 +1,6 @@
 // Plays an episode: the scenes of `brood eval --render x.jsonl` on a canvas.
 import {attribute, css, el, keyed, number, shown, text} from "./dom.js";
-
-const SQUARE = new Set(["cell", "header", "chosen", "food", "obstacle"]);
+import {arena, drawShape, grid, isTable, legendOf} from "./shapes.js";
 
 export class Player {
   constructor() {
@@ -15,15 +14,20 @@ export class Player {
       ([value, label]) => el("option", {value, selected: value === "6"}, label)));
     this.label = el("span.muted.number");
     this.returns = el("div.returns");
+    this.legend = el("div.kinds.muted", {ariaLabel: "Legend"});
     this.node = el("div.player.card", {hidden: true}, this.canvas,
-      el("div.controls", this.button, this.slider, this.label, this.speed), this.returns);
+      el("div.controls", this.button, this.slider, this.label, this.speed), this.returns, this.legend);
     this.keys = {" ": () => this.frames && this.toggle(),
                  ArrowLeft: () => this.frames && this.jump(-1), ArrowRight: () => this.frames && this.jump(1)};
     this.at = 0;
     this.watch = new ResizeObserver(() => this.draw());
     this.watch.observe(this.node);
     this.scheme = matchMedia("(prefers-color-scheme: dark)");
-    this.onScheme = () => this.draw();
+    this.onScheme = () => {
+      if (!this.frames) return;
+      this.fillLegend();
+      this.draw();
+    };
     this.scheme.addEventListener("change", this.onScheme);
   }
 
@@ -33,11 +37,18 @@ export class Player {
     shown(this.node, true);
     attribute(this.node, "data-frames", frames.length);
     this.slider.max = frames.length - 1;
+    this.isWorld = !head.grid && !frames.some(f => f.things.some(t => isTable(t.kind)));
     this.findBounds();
+    this.fillLegend();
     this.at = 0;
     this.show(0);
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
     this.play();
+  }
+
+  hide() {
+    this.stop();
+    shown(this.node, false);
   }
 
   // What is seen at some time; the picture does not jump.
@@ -50,7 +61,7 @@ export class Player {
         [y0, y1] = [Math.min(y0, t.y - r), Math.max(y1, t.y + r)];
       }
     }
-    if (x0 > x1) [x0, y0, x1, y1] = [-1, -1, 1, 1];
+    if (x0 > x1 || this.isWorld) [x0, y0, x1, y1] = [Math.min(x0, -1), Math.min(y0, -1), Math.max(x1, 1), Math.max(y1, 1)];
     const margin = 0.06 * Math.max(x1 - x0, y1 - y0, 1e-6);
     this.box = [x0 - margin, y0 - margin, x1 + margin, y1 + margin];
   }
@@ -105,11 +116,13 @@ export class Player {
   }
 
   colourOf(t) {
-    if (t.agent !== undefined) return this.head.agents[t.agent]?.colour ?? css("--accent");
-    if (t.kind === "forest") return css("--good") + "40";
-    if (t.kind === "food") return "#c0813a";
-    if (t.kind === "landmark" || t.kind === "obstacle") return css("--muted");
-    return css("--text");
+    return t.agent === undefined ? null : this.head.agents[t.agent]?.colour ?? css("--accent");
+  }
+
+  // What the shapes mean, of the kinds that the episode has.
+  fillLegend() {
+    const kinds = new Set(this.frames.flatMap(f => f.things.map(t => t.kind)));
+    this.legend.replaceChildren(...legendOf(kinds, css("--muted")).map(({canvas, name}) => el("span", canvas, name)));
   }
 
   draw() {
@@ -128,8 +141,10 @@ export class Player {
     c.clearRect(0, 0, width, height);
     const left = (width - scale * (x1 - x0)) / 2, top = (height - scale * (y1 - y0)) / 2;
     const px = x => left + (x - x0) * scale, py = y => top + (y1 - y) * scale;
+    if (this.isWorld) arena(c, px, py);
+    else if (this.head.grid) grid(c, this.head.grid, px, py);
     this.trails(c, px, py);
-    for (const t of this.frames[this.at].things) this.thing(c, t, px(t.x), py(t.y), Math.max(1.5, t.size * scale));
+    for (const t of this.frames[this.at].things) drawShape(c, t, px(t.x), py(t.y), t.size * scale, this.colourOf(t));
   }
 
   // Where the agents were in the last steps.
@@ -154,32 +169,6 @@ export class Player {
       }
     }
     c.globalAlpha = 1;
-  }
-
-  thing(c, t, x, y, r) {
-    const fill = this.colourOf(t);
-    c.fillStyle = c.strokeStyle = fill;
-    c.lineWidth = 2;
-    c.beginPath();
-    if (SQUARE.has(t.kind) || t.kind === "speaker") c.rect(x - r, y - r, 2 * r, 2 * r);
-    else c.arc(x, y, r, 0, 2 * Math.PI);
-    if (["goal", "loading", "contact", "chosen"].includes(t.kind)) c.stroke();
-    else if (["cell", "header"].includes(t.kind)) {
-      c.globalAlpha = 0.12;
-      c.fill();
-      c.globalAlpha = 1;
-    } else if (t.kind === "adversary" || t.kind === "leader") {
-      c.fill();
-      c.strokeStyle = css("--text");
-      c.stroke();
-    } else c.fill();
-    if (!t.text) return;
-    const inside = t.agent !== undefined && r > 7;
-    c.fillStyle = inside ? "#fff" : css("--text");
-    c.font = `600 ${Math.round(Math.max(10, Math.min(16, r)))}px system-ui, sans-serif`;
-    c.textAlign = "center";
-    c.textBaseline = "middle";
-    c.fillText(t.text, x, inside || r > 9 ? y + 0.5 : y - r - 8);
   }
 
   close() {

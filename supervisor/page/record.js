@@ -21,6 +21,7 @@ const changesOf = e => typeof e.changes === "string" ? e.changes
 const WORDS = {
   start: () => ["resumed"], resume: () => ["resumed"],
   fork: e => [`began as a fork of ${e.name ?? "?"}`],
+  done: e => ["came to its end before its length", e.why],
   end: e => [`ended: ${e.state ?? "?"}`],
   set: e => ["set", changesOf(e) + (e.at ? ` from step ${e.at}` : "")],
   waits: e => ["set, waits for a respawn", changesOf(e)],
@@ -51,8 +52,11 @@ const WORDS = {
   message: e => [e.text],
 };
 
+// [what happened, what is said of it].
+export const wordsOf = e => WORDS[e.event]?.(e) ?? [e.event];
+
 function eventRow(e) {
-  const [what, detail] = WORDS[e.event]?.(e) ?? [e.event];
+  const [what, detail] = wordsOf(e);
   return el("tr", el("td.muted", clock(e.time)), el("td.number", e.env_steps >= 0 ? whole(e.env_steps) : "–"),
     el("td.words", what, detail ? el("div.detail", detail) : null));
 }

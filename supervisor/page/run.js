@@ -1,12 +1,16 @@
 // One run: its state, its buttons, and four tabs.
 import {ask, on, report} from "./net.js";
-import {actionButton, attribute, bytes, duration, el, kept, keyed, number, part, runUrl, setState, short,
-        shown, soon, stateNode, text, toast, whole} from "./dom.js";
-import {Curves, chartMenu, groupsOf, smoothing, syncCharts, usualGroups} from "./curves.js";
+import {actionButton, attribute, bytes, duration, el, kept, keyed, part, returnsText, runUrl, setState, short,
+        shown, soon, stateNode, text, whole} from "./dom.js";
+import {Curves, groupsOf, usualGroups} from "./curves.js";
+import {chartMenu, syncCharts, zoomKeys} from "./chart.js";
+import {lookTools, readLook} from "./look.js";
+import {marksOf} from "./marks.js";
 import {settingsTab} from "./settings.js";
 import {logsTab} from "./logs.js";
 import {episodesTab} from "./episodes.js";
 import {happened, recordTab} from "./record.js";
+import {deleteRuns, resumeRuns, tagRuns} from "./actions.js";
 import {readOnly} from "./app.js";
 
 // A report has no logs, and shows the others one below the other.
@@ -44,6 +48,16 @@ export function showRun(main, name, tabName) {
   checkpoint.dataset.action = "checkpoint";
   stop.dataset.action = "stop";
   const actions = el("div.actions", {hidden: true}, go, pause, checkpoint, stop);
+  // Those of any run, or of one that is over.
+  const command = (label, key, fn) => actionButton(label, () => fn([name]), {title: `as \`brood ${key}\``});
+  const resume = command("Resume", "resume", resumeRuns), tag = command("Tag …", "tag", names => tagRuns(names, () => context.view.status));
+  const remove = command("Delete …", "rm", async names => {
+    if ((await deleteRuns(names)).length) location.hash = "#/";
+  });
+  resume.dataset.action = "resume";
+  tag.dataset.action = "tag";
+  remove.dataset.action = "rm";
+  const commands = el("div.actions", {hidden: true}, resume, tag, remove);
   const facts = {
     steps: fact("steps"), episodes: fact("episodes"), speed: fact("steps / s"), left: fact("left"),
     value: fact("return"), checkpoint: fact("checkpoint"), memory: fact("memory"), elapsed: fact("time"),
@@ -53,7 +67,7 @@ export function showRun(main, name, tabName) {
     el("a", {href: runUrl(name, i ? key : ""), ariaCurrent: i === at && !report ? "page" : null}, label)));
   const bodies = (report ? TABS : [TABS[at]]).map(() => el("div.tab"));
   main.replaceChildren(el("div.page",
-    el("div.head", el("h1", name), state, exact, tags, el("span.grow"), actions),
+    el("div.head", el("h1", name), state, exact, tags, el("span.grow"), actions, commands),
     why, bar, el("div.facts", ...Object.values(facts)), tabs, bodies));
   const parts = bodies.map((body, i) => TABS[report ? i : at][2](body, context));
 
@@ -66,16 +80,20 @@ export function showRun(main, name, tabName) {
     attribute(exact, "title", s.exact ? null : "An agent was given up: another run would not end with the same bytes");
     text(tags, [...s.tags.map(t => `#${t}`), s.note].filter(Boolean).join(" "));
     shown(actions, live && !readOnly());
+    shown(commands, !readOnly() && !report && s.state !== "deleted");
+    shown(resume, !live && s.state !== "done");
+    shown(remove, !live);
     shown(pause, s.state !== "paused");
     shown(go, s.state === "paused");
-    shown(why, ["failed", "killed", "deleted", "unreadable", "not answering"].includes(s.state));
+    shown(why, Boolean(s.done_why) || ["failed", "killed", "deleted", "unreadable", "not answering", "suspended"].includes(s.state));
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
       : s.state === "unreadable" ? "Reading its files takes too long, or another user has put a link in its place."
       : s.state === "failed" ? s.failure ?? "The run failed: see its journal and logs."
-      : s.state === "not answering" ? [
+      : ["not answering", "suspended"].includes(s.state) ? [
         s.stalled_since ? `The supervisor has not gone on since ${s.stalled_since}` : "The supervisor does not answer",
-        s.stalled_why].filter(Boolean).join(": ") : "");
+        s.stalled_why].filter(Boolean).join(": ")
+      : s.done_why ? `Stopped at step ${whole(s.env_steps)}: ${s.done_why}.` : "");
     const p = part(s);
     shown(bar, p !== null);
     if (p !== null) bar.value = p;
@@ -85,7 +103,7 @@ export function showRun(main, name, tabName) {
       whole(s.episodes));
     setFact(facts.speed, live ? short(s.steps_per_second) : "–");
     setFact(facts.left, live && s.state === "running" && s.seconds_left !== null ? duration(s.seconds_left) : "–");
-    setFact(facts.value, number(s.team_return_mean));
+    setFact(facts.value, returnsText(s), returnsText(s, true));
     setFact(facts.checkpoint, s.checkpoint_step >= 0 ? short(s.checkpoint_step) : "–", whole(s.checkpoint_step));
     const rss = [...s.agents, ...s.environments].reduce((n, a) => n + Math.max(0, a.rss_bytes ?? 0), 0);
     setFact(facts.memory, live && rss ? bytes(rss) : "–");
@@ -126,17 +144,18 @@ export function showRun(main, name, tabName) {
 function overviewTab(body, context) {
   const {name} = context, stored = `brood-charts-${name}`;
   const grid = el("div.charts"), none = el("p.empty", {hidden: true}, "No row of metrics has been written yet.");
-  const charts = new Map(), curves = new Curves(name);
-  let groups = [], names = null, chosen = null, rows = -1;
-  const select = smoothing(weight => { for (const chart of charts.values()) chart.setWeight(weight); });
+  const charts = new Map(), curves = new Curves(name), look = readLook();
+  let groups = [], names = null, chosen = null, rows = -1, marks = [], marked = "", markAgain = 0;
+  const tools = lookTools(look, () => draw(), true);
   const menu = chartMenu(() => {
     kept(stored, JSON.stringify([...chosen]));
-    syncCharts(grid, charts, groups, chosen, Number(select.value));
-    draw();
+    look.charts = [...chosen];
+    syncCharts(grid, charts, groups, chosen, look, tools);
+    tools.changed();
   });
   const agents = agentTable(context);
   body.replaceChildren(
-    el("section", el("div.tools", el("h2", "Curves"), el("span.grow"), select, menu.node), grid, none),
+    el("section", el("div.tools", el("h2", "Curves"), el("span.grow"), tools.nodes, menu.node), grid, none),
     agents.node);
 
   const draw = soon(() => {
@@ -144,16 +163,36 @@ function overviewTab(body, context) {
     if (names !== curves.table.names) { // of the file, or of another one in its place
       names = curves.table.names;
       groups = groupsOf(names);
-      chosen = new Set(JSON.parse(kept(stored) ?? "null") ?? usualGroups(groups));
+      chosen = new Set(look.charts ?? JSON.parse(kept(stored) ?? "null") ?? usualGroups(groups));
       menu.set(groups, chosen);
-      syncCharts(grid, charts, groups, chosen, Number(select.value));
+      syncCharts(grid, charts, groups, chosen, look, tools);
     }
-    for (const group of groups) charts.get(group.key)?.set(curves.linesOf(group));
+    const placed = marks.map(m => ({...m, place: curves.placeOf(m.step, look.isTime)}));
+    for (const group of groups) {
+      charts.get(group.key)?.set(curves.linesOf(group, look.isTime));
+      charts.get(group.key)?.setMarks(placed);
+    }
   });
+
+  // What happened, when the journal or the checkpoints have changed.
+  async function refreshMarks(view) {
+    const stamp = `${view.journal} ${view.checkpoints}`;
+    if (marked === stamp || marked === "busy" || (view.live && Date.now() < markAgain)) return;
+    marked = "busy";
+    markAgain = Date.now() + 5000; // the whole journal is read
+    try {
+      marks = marksOf(...await Promise.all([ask("record", {run: name}), ask("checkpoints", {run: name})]));
+      draw();
+      marked = stamp;
+    } catch {
+      marked = ""; // the next view asks again
+    }
+  }
 
   return {
     async update(view) {
       agents.update(view);
+      refreshMarks(view);
       shown(none, view.rows === 0);
       if (view.rows === rows || view.status.state === "deleted") return;
       rows = view.rows;
@@ -163,7 +202,7 @@ function overviewTab(body, context) {
         rows = -1;
       }
     },
-    keys: {},
+    keys: zoomKeys(charts, look, tools),
     close() {
       curves.close();
       for (const chart of charts.values()) chart.close();

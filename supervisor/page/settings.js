@@ -1,7 +1,7 @@
 // The settings of a run: changing a live one, what is pending, the configuration, and its
 // differences to another run.
 import {ask} from "./net.js";
-import {actionButton, attribute, el, keyed, shown, text, toast, whole} from "./dom.js";
+import {actionButton, attribute, el, keyed, name as breakable, shown, text, toast, whole} from "./dom.js";
 import {names} from "./list.js";
 import {readOnly} from "./app.js";
 
@@ -115,7 +115,7 @@ export function settingsTab(body, context) {
         value.value = config.find(([k]) => k === r.key)?.[1] ?? "";
         value.focus();
         value.select();
-      }}, r.key)), el("td"), el("td")), (node, r) => {
+      }}, breakable(r.key))), el("td"), el("td")), (node, r) => {
       const button = node.firstChild.firstChild;
       text(node.children[1], r.value === undefined ? "(not given)" : r.value);
       text(node.children[2], r.other === undefined ? "(not given)" : r.other);

@@ -1,64 +1,30 @@
-// A study: its trials, best first, and their settings as parallel coordinates.
+// A study: its trials, best first, their settings, and which of these matter.
 import {ask, on, report as inlined} from "./net.js";
 import {attribute, el, keyed, number, runUrl, shown, svg, text, whole} from "./dom.js";
+import {drawParallel} from "./parallel.js";
 import {names, runs} from "./list.js";
 import {wholeFile} from "./record.js";
 
-const WIDTH = 860, HEIGHT = 260, TOP = 34, BOTTOM = 22, SIDE = 60;
 const plain = v => Array.isArray(v) ? `[${v.join(", ")}]` : String(v);
-const asNumber = v => v !== "" && v !== null && isFinite(Number(v)) && typeof v !== "object" ? Number(v) : NaN;
 
-// Where values stand on an axis, 0 to 1: numbers by size, by their logarithm if they span
-// decades, others one below the other.
-function scaleOf(values) {
-  const have = values.filter(v => v !== null && v !== undefined);
-  const numbers = have.map(asNumber);
-  if (have.length && numbers.every(n => !isNaN(n))) {
-    const low = Math.min(...numbers), high = Math.max(...numbers), log = low > 0 && high / low >= 30;
-    const f = log ? Math.log : x => x, range = f(high) - f(low);
-    return {at: v => isNaN(asNumber(v)) || v === null ? null : range ? (f(asNumber(v)) - f(low)) / range : 0.5,
-            ticks: range ? [[0, number(low)], [1, number(high)]] : [[0.5, number(low)]]};
-  }
-  const kinds = [...new Set(have.map(plain))];
-  const at = i => kinds.length > 1 ? i / (kinds.length - 1) : 0.5;
-  return {at: v => kinds.includes(plain(v)) ? at(kinds.indexOf(plain(v))) : null,
-          ticks: kinds.map((k, i) => [at(i), k])};
+// How much the keys say of the value, over the trials of the first rung: [[key, size, text], ...], the most
+// first.
+function importanceOf({rank_correlation: ranks, variance_share: shares}) {
+  return Object.keys(ranks ?? {}).map(key => {
+    const rank = ranks[key], share = shares?.[key] ?? null;
+    return [key, Math.max(Math.abs(rank ?? 0), share ?? 0), [rank === null ? "" : `rank correlation ${rank.toFixed(2)}`,
+      share === null ? "" : `variance share ${share.toFixed(2)}`].filter(Boolean).join(", ")];
+  }).filter(([, , said]) => said).sort((a, b) => b[1] - a[1]);
 }
 
-function drawParallel(node, keys, trials, onPoint) {
-  const axes = [...keys.map(key => ({name: key, values: trials.map(t => t.settings[key])})),
-                {name: "value", values: trials.map(t => t.value)}];
-  const scales = axes.map(a => scaleOf(a.values));
-  const x = i => SIDE + (WIDTH - 2 * SIDE) * (axes.length > 1 ? i / (axes.length - 1) : 0.5);
-  const y = t => HEIGHT - BOTTOM - t * (HEIGHT - TOP - BOTTOM);
-  const order = trials.map((t, i) => [t, i]).filter(([t]) => t.value !== null).reverse();
-  node.replaceChildren();
-  for (const [trial, i] of order) {
-    const points = axes.map((a, k) => [k, scales[k].at(a.values[i])]).filter(([, v]) => v !== null)
-      .map(([k, v]) => `${x(k).toFixed(1)},${y(v).toFixed(1)}`).join(" ");
-    const line = svg("polyline", {points, class: i === 0 ? "best" : "", "data-trial": trial.trial});
-    line.style.setProperty("--rank", (1 - i / Math.max(1, trials.length)).toFixed(3));
-    const title = svg("title");
-    title.textContent = `trial ${trial.trial}: ${number(trial.value)}`;
-    line.append(title);
-    line.addEventListener("pointerenter", () => onPoint(trial.trial));
-    line.addEventListener("pointerleave", () => onPoint(null));
-    node.append(line);
+// [[rung, its step, trials whose last it is], ...], the last rung first; of pbt and of a grid none.
+function rungsOf(trials) {
+  const rungs = new Map();
+  for (const t of trials.filter(one => one.value !== null && one.rung !== undefined)) {
+    if (!rungs.has(t.rung)) rungs.set(t.rung, [t.rung, t.step, 0]);
+    rungs.get(t.rung)[2]++;
   }
-  axes.forEach((a, k) => {
-    node.append(svg("line", {x1: x(k), x2: x(k), y1: y(0), y2: y(1)}));
-    const label = svg("text", {x: x(k), y: 14, "text-anchor": "middle", class: "axis"});
-    label.textContent = a.name.split(".").slice(-1)[0];
-    const title = svg("title");
-    title.textContent = a.name;
-    label.append(title);
-    node.append(label);
-    for (const [v, name] of scales[k].ticks) {
-      const tick = svg("text", {x: x(k) + 6, y: y(v) + 4});
-      tick.textContent = name;
-      node.append(tick);
-    }
-  });
+  return rungs.size > 1 ? [...rungs.values()].sort((a, b) => b[0] - a[0]) : [];
 }
 
 const METHODS = {grid: "grid", random: "random draws", asha: "successive halving (asha)", pbt: "population based training"};
@@ -86,11 +52,15 @@ function forksOf({lineage}) {
 
 export function showStudy(main, name) {
   const said = el("p.answer"), facts = el("div.facts.words"), more = el("div"), best = el("div.facts"), body = el("tbody"), head = el("tr");
-  const plot = svg("svg", {class: "parallel", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-                           "aria-label": "Settings and values of the trials"});
-  const figure = el("figure.card.pad.scroll", {hidden: true}, plot);
-  const effects = el("div.effects");
-  main.replaceChildren(el("div.page", el("div.head", el("h1", name), el("span.muted", "study")), said, facts, best, figure, effects,
+  const plot = svg("svg", {class: "parallel", role: "img", "aria-label": "Settings and values of the trials"});
+  const rungs = el("div.chips", {role: "group", ariaLabel: "Rungs"}), figure = el("figure.card.pad.scroll", {hidden: true}, plot);
+  const effects = el("div.effects"), importance = el("section", {hidden: true}, el("h2", "Importance of the keys"),
+    el("p.muted.note", "Over the trials of the first rung: Spearman's rank correlation of setting and value; of choices, the share of the "
+      + "values' variance that lies between them. Few trials say little."), effects);
+  let shownRung = null, newest = null;
+  const sizes = new ResizeObserver(() => newest && draw());
+  sizes.observe(main);
+  main.replaceChildren(el("div.page", el("div.head", el("h1", name), el("span.muted", "study")), said, facts, best, rungs, figure, importance,
     el("section", el("h2", "Trials"), el("div.scroll", el("table.trials", el("thead", head), body))), more));
   let busy = false, again = false, closed = false;
   const mark = trial => {
@@ -114,6 +84,22 @@ export function showStudy(main, name) {
         wholeFile(file === "base.yaml" ? "base.yaml, which every trial is with other values" : file, content))) : "");
   }
 
+  // The settings of the trials, of all rungs or of one.
+  function draw() {
+    const {trials} = newest, list = rungsOf(trials);
+    if (!list.some(([rung]) => rung === shownRung)) shownRung = null;
+    shown(rungs, list.length);
+    keyed(rungs, list.length ? [[null, null, trials.filter(t => t.value !== null).length], ...list] : [], r => String(r[0]),
+      ([rung]) => el("button.chip", {type: "button", onclick: () => { shownRung = rung; draw(); }}, el("span"), el("b")), (node, [rung, step, n]) => {
+        text(node.firstChild, rung === null ? "all rungs" : `rung ${rung + 1}, step ${whole(step)}`);
+        text(node.lastChild, n);
+        attribute(node, "aria-pressed", rung === shownRung);
+      });
+    const mine = trials.filter(t => t.value !== null && (shownRung === null || t.rung === shownRung));
+    if (!figure.hidden) drawParallel(plot, newest.search ?? {}, mine, figure.clientWidth - 34, mark);
+    for (const row of body.children) attribute(row, "data-rung", shownRung === null || row.rung === shownRung ? null : "other");
+  }
+
   function show(report) {
     const trials = report.trials, keys = trials.length ? Object.keys(trials[0].settings) : [];
     const have = trials.filter(t => t.value !== null);
@@ -125,13 +111,15 @@ export function showStudy(main, name) {
       ...Object.entries(report.best.settings).map(([k, v]) => [k, plain(v)])] : [],
       f => f[0], ([key]) => el("div.fact", {title: key}, el("span.muted", key.split(".").slice(-1)[0]), el("b")),
       (node, [, v]) => text(node.lastChild, v));
+    newest = report;
     shown(figure, have.length > 1);
-    if (have.length > 1) drawParallel(plot, keys, trials, mark);
-    const effect = Object.entries(report.rank_correlation ?? {}).filter(([, v]) => v !== null);
+    draw();
+    const effect = importanceOf(report);
+    shown(importance, effect.length);
     keyed(effects, effect, e => e[0], ([key]) => el("div", el("code", key), el("meter", {min: 0, max: 1}), el("span.number")),
-      (node, [, v]) => {
-        node.children[1].value = Math.abs(v);
-        text(node.children[2], `rank correlation ${v.toFixed(2)}`);
+      (node, [, size, said]) => {
+        node.children[1].value = size;
+        text(node.children[2], said);
       });
     if (head.childElementCount !== keys.length + 5)
       head.replaceChildren(el("th.number", "trial"), el("th.number", "value"), el("th.number", "95 % interval"), el("th.number", "at step"),
@@ -139,6 +127,7 @@ export function showStudy(main, name) {
     keyed(body, trials, t => t.trial, t => el("tr", {"data-trial": t.trial, onpointerenter: () => mark(t.trial), onpointerleave: () => mark(null)},
       el("td.number", t.trial), el("td.number"), el("td.number.muted"), el("td.number.muted"), ...keys.map(() => el("td")), el("td")),
       (row, t) => {
+        row.rung = t.rung;
         text(row.children[1], exact(t.value));
         text(row.children[2], report.seeds > 1 && t.low !== null ? `${exact(t.low)} to ${exact(t.high)}` : "");
         text(row.children[3], t.step === null ? "" : whole(t.step));
@@ -166,5 +155,5 @@ export function showStudy(main, name) {
   const end = on("list", push => {
     if (push.names || push.runs.some(r => r.run.startsWith(name + "/"))) refresh();
   });
-  return {title: name, trail: [[name, null]], keys: {}, close() { closed = true; end(); }};
+  return {title: name, trail: [[name, null]], keys: {}, close() { closed = true; end(); sizes.disconnect(); }};
 }

@@ -245,16 +245,6 @@ static void do_gone(struct agent *a)
     a->host->on_gone(a);
 }
 
-static void log_frame(const struct agent *a, const uint8_t *frame, size_t len)
-{
-    struct msg m = {0};
-
-    if (msg_parse(&m, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) == 0)
-        log_debug("to %s: %s, request %" PRIu32 ", %zu bytes", a->name, m.method, m.id,
-                  len - FRAME_HEADER_BYTES);
-    msg_done(&m);
-}
-
 /* A write that fails because the process is exiting is ignored: its exit follows. */
 static void agent_write(struct agent *a, const uint8_t *frame, size_t len, int core)
 {
@@ -262,8 +252,15 @@ static void agent_write(struct agent *a, const uint8_t *frame, size_t len, int c
     int rc;
 
     agent_note_sign_of_life(a); /* its time to answer starts now */
-    if (log_get_level() >= LOG_LEVEL_DEBUG)
-        log_frame(a, frame, len);
+    if (log_get_level() >= LOG_LEVEL_DEBUG) {
+        struct msg m = {0};
+
+        if (msg_parse(&m, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) ==
+            0)
+            log_debug("to %s: %s, request %" PRIu32 ", %zu bytes", a->name, m.method,
+                      m.id, len - FRAME_HEADER_BYTES);
+        msg_done(&m);
+    }
     rc = a->link->ops->send(a->link, frame, len, core, &err);
     if (rc < 0 && rc != ERR_STATE && rc != UV_EPIPE && rc != UV_ECONNRESET)
         agent_feed_bad(a, &err);
@@ -407,7 +404,7 @@ static void do_replay(struct agent *a)
 
 void agent_send_pending(struct agent *a)
 {
-    if (a->pending.active && !a->holds_back && !agent_is_absent_for(a, a->pending.writes))
+    if (a->pending.active && !a->holds_back && !agent_answers_itself(a))
         agent_feed(a, PROC_EV_REQUEST);
 }
 

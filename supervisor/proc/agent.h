@@ -65,12 +65,14 @@ struct agent_planned_change {
 struct agent_pending {
     int active, writes;
     int uncounted; /* does not advance the agent's position */
+    int may_fail;  /* agent_request_may_fail */
     int core;      /* processor core on which the process should wake up; -1: any */
     uint32_t id;
     const uint8_t *frame;
     size_t frame_len;
     agent_response_fn fn;
     void *ctx;
+    int has_failed; /* may_fail: it is answered with request_failure */
 };
 
 /* What differs between the kinds of worker. */
@@ -129,9 +131,10 @@ struct agent {
     struct msg_out control; /* configure, revival, shutdown */
     uint32_t next_id;
     int writes; /* the request under construction */
-    int uncounted;
+    int uncounted, may_fail;
     int core; /* for that request; as in struct agent_pending */
     struct agent_pending pending;
+    struct err request_failure; /* pending.has_failed */
 
     struct { /* agent_trace.c: the newest answered request */
         uint32_t id;
@@ -195,6 +198,8 @@ void agent_report(struct agent *a);
 int agent_kill(struct agent *a, enum restart_event reason, struct err *err);
 /* The agent was given up and has no process that answers this kind of request. */
 int agent_is_absent_for(const struct agent *a, int writes);
+/* Its pending request is answered without a process: the agent was given up, or the request. */
+int agent_answers_itself(const struct agent *a);
 /* When agent_run_timers is next needed; UINT64_MAX: never. */
 uint64_t agent_due_ns(const struct agent *a);
 /* Starts a process, with its block prepared if that was lost. */

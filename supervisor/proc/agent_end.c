@@ -17,19 +17,16 @@ static int was_killed(const struct agent *a)
     return a->cause.code == 0 && a->link->signal == SIGKILL;
 }
 
-/* The request that may have caused this death; 0: none. */
-static uint32_t suspect(const struct agent *a)
-{
-    if (was_killed(a) || a->is_blameless)
-        return 0;
-    if (a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests)
-        return replay_request_at(&a->replay, a->n_replayed)->id;
-    return a->state == PROC_BUSY ? a->pending.id : 0;
-}
-
 void agent_note_death(struct agent *a)
 {
-    a->death = (struct agent_death){.in = agent_public_state(a), .request = suspect(a)};
+    const int is_suspect = !was_killed(a) && !a->is_blameless;
+
+    a->death = (struct agent_death){.in = agent_public_state(a)};
+    /* the request that may have caused this death; 0: none */
+    if (is_suspect && a->state == PROC_REPLAYING && a->n_replayed < a->replay.n_requests)
+        a->death.request = replay_request_at(&a->replay, a->n_replayed)->id;
+    else if (is_suspect && a->state == PROC_BUSY)
+        a->death.request = a->pending.id;
     if (proc_state_is_asked(a->state) || a->state == PROC_COMMITTING)
         agent_name_awaited(a, a->death.task, sizeof(a->death.task));
 }
@@ -286,6 +283,22 @@ static int is_of_request(const struct agent *a, const struct restart_verdict *v)
             (v->reason == RESTART_TOO_OFTEN && !a->restarts.over_memory));
 }
 
+/* Whether the request is given up instead of the agent (agent_request_may_fail). */
+static int is_of_request_alone(const struct agent *a, const struct restart_verdict *v)
+{
+    return v->reason == RESTART_ONE_REQUEST && a->pending.active && a->pending.may_fail &&
+           a->death.request == a->pending.id;
+}
+
+static struct restart_verdict give_up_request(struct agent *a)
+{
+    describe_give_up(a, RESTART_ONE_REQUEST, &a->request_failure);
+    a->pending.has_failed = 1;
+    restart_history_done(&a->restarts);
+    a->host->on_due(a->host); /* answers it */
+    return (struct restart_verdict){.action = RESTART_DO_START};
+}
+
 void agent_decide_restart(struct agent *a)
 {
     const struct restart_config config = config_for_death(a);
@@ -308,6 +321,8 @@ void agent_decide_restart(struct agent *a)
                                    now_ns, 0);
     v = restart_history_feed(&a->restarts, &config, event, now_ns, a->death.request);
     a->requested_end = RESTART_EV_STARTED;
+    if (is_of_request_alone(a, &v))
+        v = give_up_request(a);
     if (is_of_request(a, &v) && is_pardoned(a, event, 1))
         start_pardoned(a);
     else if (v.action == RESTART_DO_GIVE_UP)
@@ -373,33 +388,40 @@ int agent_kill(struct agent *a, enum restart_event wish, struct err *err)
     return 0;
 }
 
-/* ---- absent agents ---- */
+/* ---- requests that no process answers ---- */
 
 int agent_is_absent_for(const struct agent *a, int writes)
 {
     return a->mode == AGENT_NOOP || (a->mode == AGENT_FROZEN && writes);
 }
 
+int agent_answers_itself(const struct agent *a)
+{
+    return a->pending.active &&
+           (a->pending.has_failed || agent_is_absent_for(a, a->pending.writes));
+}
+
 uint64_t agent_due_ns(const struct agent *a)
 {
-    if (a->pending.active && agent_is_absent_for(a, a->pending.writes))
+    if (agent_answers_itself(a))
         return 0;
     return a->start_due_ns != 0 ? a->start_due_ns : UINT64_MAX;
 }
 
 void agent_run_timers(struct agent *a, uint64_t now_ns)
 {
-    static const struct msg absent = {.type = MSG_RESPONSE,
-                                      .body = {.type = MSGPACK_OBJECT_NIL}};
-    const struct agent_pending p = a->pending;
-
     if (a->start_due_ns != 0 && a->start_due_ns <= now_ns) {
         (void)restart_history_feed(&a->restarts, &a->limits.restart,
                                    RESTART_EV_DELAY_OVER, now_ns, 0);
         agent_restart(a);
     }
-    if (p.active && agent_is_absent_for(a, p.writes)) {
+    if (agent_answers_itself(a)) {
+        const struct agent_pending p = a->pending;
+        struct msg answer = {.type = MSG_RESPONSE, .body = {.type = MSGPACK_OBJECT_NIL}};
+
+        if (p.has_failed)
+            answer.error = a->request_failure;
         agent_advance(a, 1);
-        p.fn(p.ctx, a->index, &absent);
+        p.fn(p.ctx, a->index, &answer);
     }
 }

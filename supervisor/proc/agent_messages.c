@@ -45,16 +45,6 @@ static void handle_log(struct agent *a)
     }
 }
 
-static void handle_notification(struct agent *a)
-{
-    if (strcmp(a->in.method, "hello") == 0)
-        handle_hello(a);
-    else if (strcmp(a->in.method, "log") == 0)
-        handle_log(a);
-    else if (strcmp(a->in.method, "span") == 0)
-        agent_trace_span(a);
-}
-
 /* The request whose response is awaited. */
 static uint32_t awaited_id(const struct agent *a)
 {
@@ -64,24 +54,20 @@ static uint32_t awaited_id(const struct agent *a)
 }
 
 /* "method" or "method of update 17", for messages. */
-static void name_request(const struct msg *request, char *ret, size_t size)
-{
-    uint64_t update = 0;
-
-    if (msg_get(&request->body, "update") != NULL &&
-        msg_get_u64(&request->body, "update", UINT64_MAX, &update, NULL) == 0)
-        (void)snprintf(ret, size, "%s of update %" PRIu64, request->method, update);
-    else
-        (void)snprintf(ret, size, "%s", request->method);
-}
-
 static void name_frame(const uint8_t *frame, size_t len, char *ret, size_t size)
 {
     struct msg request = {0};
 
     if (msg_parse(&request, frame + FRAME_HEADER_BYTES, len - FRAME_HEADER_BYTES, NULL) ==
-        0)
-        name_request(&request, ret, size);
+        0) {
+        uint64_t update = 0;
+
+        if (msg_get(&request.body, "update") != NULL &&
+            msg_get_u64(&request.body, "update", UINT64_MAX, &update, NULL) == 0)
+            (void)snprintf(ret, size, "%s of update %" PRIu64, request.method, update);
+        else
+            (void)snprintf(ret, size, "%s", request.method);
+    }
     msg_done(&request);
 }
 
@@ -109,6 +95,8 @@ static int is_temporary_error(const struct agent *a)
 static void handle_response(struct agent *a)
 {
     const int is_awaited = proc_state_is_asked(a->state);
+    const int may_fail = a->state == PROC_BUSY && a->pending.may_fail;
+    const int is_error = is_awaited && a->in.error.code != 0;
     char name[96];
     struct err err;
 
@@ -117,7 +105,7 @@ static void handle_response(struct agent *a)
                       "it answered request %" PRIu32 " instead of %" PRIu32, a->in.id,
                       awaited_id(a));
         agent_feed_bad(a, &err);
-    } else if (is_awaited && a->in.error.code != 0) {
+    } else if (is_error && (!may_fail || is_temporary_error(a))) {
         agent_name_awaited(a, name, sizeof(name));
         err = a->in.error;
         (void)err_wrap(&err, "%s", name);
@@ -125,23 +113,11 @@ static void handle_response(struct agent *a)
             agent_feed_bad(a, &err);
         else
             agent_feed_fatal(a, &err);
-    } else if (is_awaited && a->in.body.type == MSGPACK_OBJECT_NIL) {
+    } else if (is_awaited && !is_error && a->in.body.type == MSGPACK_OBJECT_NIL) {
         (void)err_set(&err, ERR_PROTOCOL, "its response is empty");
         agent_feed_bad(a, &err);
     } else {
         agent_feed(a, PROC_EV_RESPONSE);
-    }
-}
-
-/* Handles the response to `shutdown`; ignores all other messages of a stopping
- * process. */
-static void handle_last(struct agent *a, const uint8_t *data, size_t len)
-{
-    if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
-        a->in.type == MSG_RESPONSE && a->in.id == a->shutdown_id &&
-        a->in.error.code != 0) {
-        a->cause = a->in.error;
-        (void)err_wrap(&a->cause, "shutdown");
     }
 }
 
@@ -150,7 +126,13 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
     struct err err;
 
     if (!proc_state_is_serving(a->state)) {
-        handle_last(a, data, len);
+        /* the answer to `shutdown` says why; all else of a stopping process is ignored */
+        if (a->state == PROC_STOPPING && msg_reparse(&a->in, data, len, NULL) == 0 &&
+            a->in.type == MSG_RESPONSE && a->in.id == a->shutdown_id &&
+            a->in.error.code != 0) {
+            a->cause = a->in.error;
+            (void)err_wrap(&a->cause, "shutdown");
+        }
         return;
     }
     agent_note_sign_of_life(a);
@@ -170,7 +152,12 @@ void agent_handle_message(struct agent *a, const uint8_t *data, size_t len)
         handle_response(a);
         trace_end(mark, "answers");
     } else if (a->in.type == MSG_NOTIFICATION) {
-        handle_notification(a);
+        if (strcmp(a->in.method, "hello") == 0)
+            handle_hello(a);
+        else if (strcmp(a->in.method, "log") == 0)
+            handle_log(a);
+        else if (strcmp(a->in.method, "span") == 0)
+            agent_trace_span(a);
     } else {
         (void)err_set(&err, ERR_PROTOCOL, "it sent a request");
         agent_feed_bad(a, &err);

@@ -61,7 +61,7 @@ static struct agent *agent_at(const struct agent_table *t, size_t i)
     return &t->agents[i];
 }
 
-/* Delayed starts, and responses for absent agents */
+/* Delayed starts, and responses for absent agents and to requests that have failed */
 
 static void on_due_timer(uv_timer_t *timer);
 
@@ -388,6 +388,7 @@ struct msg_out *agent_request_begin(struct agent_table *t, size_t agent,
 
     a->writes = writes;
     a->uncounted = 0;
+    a->may_fail = 0;
     a->core = -1;
     msg_begin_request(o, a->next_id, method);
     return o;
@@ -402,6 +403,12 @@ void agent_request_uncounted(struct agent_table *t, size_t agent)
 {
     CHECK(!agent_at(t, agent)->writes);
     agent_at(t, agent)->uncounted = 1;
+}
+
+void agent_request_may_fail(struct agent_table *t, size_t agent)
+{
+    CHECK(!agent_at(t, agent)->writes);
+    agent_at(t, agent)->may_fail = 1;
 }
 
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
@@ -419,6 +426,7 @@ int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn
     a->pending = (struct agent_pending){.active = 1,
                                         .writes = a->writes,
                                         .uncounted = a->uncounted,
+                                        .may_fail = a->may_fail,
                                         .core = a->core,
                                         .id = a->next_id,
                                         .fn = fn,

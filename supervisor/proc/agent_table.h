@@ -21,8 +21,8 @@
  *           its last log lines unless its own answer gives the reason). frozen: a process
  *           with its newest values continues to answer pure requests. noop: there is no
  *           process. A request that no process can answer gets an absent response. An
- *           error response is a failure. A frozen agent that is given up again becomes a
- *           noop.
+ *           error response is a failure, except of a request that may fail. A frozen agent
+ *           that is given up again becomes a noop.
  * Mode      a mode change is a give-up, or the return to learning at the start of a round.
  *           The event contains its position in the sequence of the agent's requests. A
  *           resumed run plans the change at the same position, so that the same responses
@@ -229,7 +229,7 @@ typedef void (*agent_response_fn)(void *ctx, size_t agent, const struct msg *res
 /* No process answered because the agent was given up (see Give up): the body is nil. */
 static inline int agent_response_is_absent(const struct msg *response)
 {
-    return response->body.type == MSGPACK_OBJECT_NIL;
+    return response->body.type == MSGPACK_OBJECT_NIL && response->error.code == 0;
 }
 
 /* Begins a request: pack the params as one map into the result, then send. One per agent,
@@ -243,9 +243,13 @@ void agent_request_wake_on(struct agent_table *t, size_t agent, int core);
 /* Does not count the request under construction, which must not be a writing one, in the
  * agent's position: a resumed run may send it elsewhere, or not at all. */
 void agent_request_uncounted(struct agent_table *t, size_t agent);
+/* The request under construction, which must not be a writing one, may fail without the agent: an
+ * error response is delivered (msg.error). So is one that says why, if the request has ended its
+ * process RESTART_REQUEST_DEATHS times; another process then takes the next request. */
+void agent_request_may_fail(struct agent_table *t, size_t agent);
 /* The callback runs once, later, from the loop; the response is borrowed for the call.
- * An error response is not delivered but makes the agent fail. ERR_STATE if a request is
- * already outstanding. */
+ * An error response is not delivered but makes the agent fail, unless the request may. ERR_STATE
+ * if a request is already outstanding. */
 int agent_request_send(struct agent_table *t, size_t agent, agent_response_fn fn,
                        void *ctx, struct err *err);
 

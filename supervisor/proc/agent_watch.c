@@ -45,18 +45,6 @@ static const char *what_it_does(char state, unsigned long ticks)
     }
 }
 
-/* A program that gets no memory may retry for ever, so the message names the limit of its
- * address space; "" if there is none. */
-static void put_space_limit(const struct worker_activity *now, char *ret, size_t size)
-{
-    ret[0] = '\0';
-    if (now->space_limit_bytes != 0)
-        (void)snprintf(ret, size,
-                       "; its address space is limited to %s (ulimit -v), it may lack "
-                       "memory",
-                       size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
-}
-
 /* A process that is slow to begin, as it imports or builds much, may only need more time. */
 static void put_patience(const struct agent *a, char state, char *ret, size_t size)
 {
@@ -78,7 +66,13 @@ static void report_silent(struct agent *a, uint64_t silent_ns,
     char task[96], space[128], patience[AGENT_NAME_MAX + 96];
     struct err err;
 
-    put_space_limit(now, space, sizeof(space));
+    /* a program that gets no memory may retry for ever */
+    space[0] = '\0';
+    if (now->space_limit_bytes != 0)
+        (void)snprintf(space, sizeof(space),
+                       "; its address space is limited to %s (ulimit -v), it may lack "
+                       "memory",
+                       size_text(now->space_limit_bytes, (char[SIZE_TEXT_BYTES]){0}));
     put_patience(a, now->state, patience, sizeof(patience));
     (void)snprintf(task, sizeof(task), "hello");
     if (a->state != PROC_STARTING)
@@ -143,12 +137,13 @@ void agent_extend_deadline(struct agent *a, uint64_t ns)
 
 /* ---- memory ---- */
 
-static void watch_memory(struct agent *a)
+void agent_watch(struct agent *a, uint64_t now_ns)
 {
     const int64_t limit = a->limits.memory_limit_bytes;
     struct err err;
     int64_t own;
 
+    watch_silence(a, now_ns);
     if (limit == 0 || !proc_state_is_serving(a->state) || !a->link->is_running ||
         (own = a->link->ops->memory(a->link)) <= limit)
         return;
@@ -157,10 +152,4 @@ static void watch_memory(struct agent *a)
                   size_text_limit((uint64_t)own, (char[SIZE_TEXT_BYTES]){0}),
                   size_text_limit((uint64_t)limit, (char[SIZE_TEXT_BYTES]){0}));
     agent_feed_bad(a, &err);
-}
-
-void agent_watch(struct agent *a, uint64_t now_ns)
-{
-    watch_silence(a, now_ns);
-    watch_memory(a);
 }

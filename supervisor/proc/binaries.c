@@ -1,5 +1,7 @@
 #include "supervisor/proc/binaries.h"
 
+#include "common/io/own_file.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +13,8 @@
 
 /* The folders of brood's files, relative to that of this executable: the same one, those
  * of a build folder, and the one of `meson install`. */
-static const char *const folders[] = {".", "../agent", "web", BROOD_LIBEXEC};
+static const char *const folders[] = {".",   "../agent", "../../agent",
+                                      "web", "serve",    BROOD_LIBEXEC};
 
 /* Returns 1 if this note is the GNU build id, and writes it to ret in hexadecimal. */
 static int take_build_id(const Elf64_Nhdr *n, size_t left, char *ret)
@@ -95,16 +98,13 @@ static int read_build_id(const char *path, char *ret, struct err *err)
 /* This executable, and the folder that it is in; both PATH_MAX bytes. */
 static int find_own(char *ret_path, char *ret_folder, struct err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
-    char *slash;
+    char *own = own_executable();
 
-    if (n < 0)
+    if (own == NULL)
         return err_errno(err, "readlink /proc/self/exe");
-    ret_path[n] = '\0';
-    memcpy(ret_folder, ret_path, (size_t)n + 1);
-    slash = strrchr(ret_folder, '/');
-    if (slash != NULL)
-        *slash = '\0';
+    (void)snprintf(ret_path, PATH_MAX, "%s", own);
+    (void)snprintf(ret_folder, PATH_MAX, "%.*s", (int)(strrchr(own, '/') - own), own);
+    free(own);
     return 0;
 }
 

@@ -10,18 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static uint64_t file_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur >= BLOCK_CAPACITY_BYTES)
-        return BLOCK_CAPACITY_BYTES;
-    return limit.rlim_cur - limit.rlim_cur % (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 int block_init(struct block *b, const char *name, struct err *err)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    struct rlimit limit;
     char label[128];
     int rc;
 
@@ -30,7 +22,10 @@ int block_init(struct block *b, const char *name, struct err *err)
     b->fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (b->fd < 0)
         return err_errno(err, "creating the variable block of %s", name);
-    b->capacity_bytes = file_limit();
+    b->capacity_bytes = BLOCK_CAPACITY_BYTES;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < BLOCK_CAPACITY_BYTES)
+        b->capacity_bytes =
+            limit.rlim_cur - limit.rlim_cur % (uint64_t)sysconf(_SC_PAGESIZE);
     if (ftruncate(b->fd, (off_t)b->capacity_bytes) < 0 ||
         fcntl(b->fd, F_ADD_SEALS, seals) < 0) {
         rc = err_errno(err, "sealing the variable block of %s", name);

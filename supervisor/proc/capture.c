@@ -46,24 +46,18 @@ static void capture_write(struct capture *c, const char *text, size_t len)
     c->logged_bytes += len;
 }
 
-static void capture_log(struct capture *c, const char *text, size_t len)
-{
-    static const char note[] = "\n[brood: this log is full; later lines are dropped]\n";
-    uint64_t room;
-
-    if (c->log_fd < 0 || c->logged_bytes >= CAPTURE_FILE_MAX_BYTES)
-        return;
-    room = CAPTURE_FILE_MAX_BYTES - c->logged_bytes;
-    capture_write(c, text, len < room ? len : (size_t)room);
-    if (c->logged_bytes >= CAPTURE_FILE_MAX_BYTES)
-        capture_write(c, note, sizeof(note) - 1);
-}
-
 void capture_append(struct capture *c, const char *text, size_t len)
 {
+    static const char note[] = "\n[brood: this log is full; later lines are dropped]\n";
     size_t skip = len > sizeof(c->tail) ? len - sizeof(c->tail) : 0;
 
-    capture_log(c, text, len);
+    if (c->log_fd >= 0 && c->logged_bytes < CAPTURE_FILE_MAX_BYTES) {
+        const uint64_t room = CAPTURE_FILE_MAX_BYTES - c->logged_bytes;
+
+        capture_write(c, text, len < room ? len : (size_t)room);
+        if (c->logged_bytes >= CAPTURE_FILE_MAX_BYTES)
+            capture_write(c, note, sizeof(note) - 1);
+    }
     c->seen_bytes += skip;
     for (size_t i = skip; i < len; i++)
         c->tail[c->seen_bytes++ % sizeof(c->tail)] = text[i];

@@ -45,24 +45,12 @@ static int add_files(posix_spawn_file_actions_t *files, struct moved *m,
     return rc;
 }
 
-static int set_attributes(posix_spawnattr_t *attr, enum child_kind kind)
-{
-    const int of_kind =
-        kind == CHILD_OF_SESSION ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
-    sigset_t none, all;
-
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    (void)posix_spawnattr_setsigmask(attr, &none);
-    (void)posix_spawnattr_setsigdefault(attr, &all);
-    (void)posix_spawnattr_setpgroup(attr, 0);
-    return posix_spawnattr_setflags(
-        attr, (short)(of_kind | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-}
-
 int child_spawn(pid_t *ret, const struct child_spec *spec)
 {
+    const int of_kind =
+        spec->kind == CHILD_OF_SESSION ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
     posix_spawn_file_actions_t files;
+    sigset_t none, all;
     struct moved moved = {.n = 0};
     posix_spawnattr_t attr;
     int rc;
@@ -74,7 +62,13 @@ int child_spawn(pid_t *ret, const struct child_spec *spec)
         (void)posix_spawn_file_actions_destroy(&files);
         return rc;
     }
-    rc = set_attributes(&attr, spec->kind);
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    (void)posix_spawnattr_setsigmask(&attr, &none);
+    (void)posix_spawnattr_setsigdefault(&attr, &all);
+    (void)posix_spawnattr_setpgroup(&attr, 0);
+    rc = posix_spawnattr_setflags(
+        &attr, (short)(of_kind | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
     if (rc == 0)
         rc = add_files(&files, &moved, spec);
     if (rc == 0)

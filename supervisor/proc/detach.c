@@ -86,16 +86,6 @@ static int wait_for(pid_t keeper, int signals)
     return EXIT_SIGNALLED + WTERMSIG(status);
 }
 
-static void launch(pid_t keeper, int fd, int signals, struct detach_report *ret,
-                   int *ret_code)
-{
-    *ret_code = 0;
-    if (!receive(fd, signals, keeper, ret)) {
-        ret->supervisor = 0;
-        *ret_code = wait_for(keeper, signals);
-    }
-}
-
 /* Closes all descriptors that the process inherited but stdin, stdout, stderr and the
  * report's. Signals stay blocked until the keeper takes them. */
 static int leave(int report_fd)
@@ -130,7 +120,11 @@ int detach_split(int *ret_fd, struct detach_report *ret, int *ret_code, struct e
         return 1;
     } else {
         (void)close(ends[1]);
-        launch(keeper, ends[0], signals, ret, ret_code);
+        *ret_code = 0;
+        if (!receive(ends[0], signals, keeper, ret)) {
+            ret->supervisor = 0;
+            *ret_code = wait_for(keeper, signals);
+        }
         (void)close(ends[0]);
     }
     if (signals >= 0)

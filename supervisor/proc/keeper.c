@@ -292,16 +292,6 @@ pid_t keeper_pid(void)
     return kept_by;
 }
 
-static void set_mark(const struct keeper *k)
-{
-    char mark[64];
-
-    (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(),
-                   (long long)monotonic_ms());
-    (void)setenv(mark_of(k), mark, 1);
-    scratch_name(mark);
-}
-
 /* Descriptors that are there before the processes are. */
 struct ends {
     int link[2], keys[2], news[2];
@@ -379,34 +369,10 @@ static void fork_supervisor(struct keeper *k, struct keeper_link *ret, struct en
     sweeper_run(&s);
 }
 
-/* Waits for the sweeper's first news. At end of file somebody has killed it. */
-static int await_supervisor(struct keeper *k, struct err *err)
-{
-    struct sweeper_news news = {.what = SWEEPER_FAILED, .value = ECHILD};
-
-    while (read(k->news, &news, sizeof(news)) < 0 && errno == EINTR)
-        ;
-    if (news.what != SWEEPER_STARTED) {
-        errno = news.value;
-        return err_errno(err, "starting %s: fork", child_of(k));
-    }
-    k->supervisor = news.value;
-    (void)fcntl(k->news, F_SETFL, O_NONBLOCK);
-    return 0;
-}
-
-static void end_sweeper(struct keeper *k)
-{
-    if (k->sweeper == 0) /* it has ended, or was never started */
-        return;
-    (void)signal_process(k->sweeper, SIGKILL);
-    (void)waitpid(k->sweeper, NULL, 0);
-    k->sweeper = 0;
-}
-
 /* Forks sweeper and supervisor. Returns 1 in the supervisor. */
 static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
 {
+    struct sweeper_news news = {.what = SWEEPER_FAILED, .value = ECHILD};
     struct ends e;
     pid_t pid;
     int rc = open_ends(&e, err);
@@ -430,7 +396,16 @@ static int fork_both(struct keeper *k, struct keeper_link *ret, struct err *err)
     close_fd(&e.link[1]);
     close_fd(&e.keys[0]);
     close_fd(&e.news[1]);
-    return await_supervisor(k, err);
+    /* the sweeper's first news; at end of file somebody has killed it */
+    while (read(k->news, &news, sizeof(news)) < 0 && errno == EINTR)
+        ;
+    if (news.what != SWEEPER_STARTED) {
+        errno = news.value;
+        return err_errno(err, "starting %s: fork", child_of(k));
+    }
+    k->supervisor = news.value;
+    (void)fcntl(k->news, F_SETFL, O_NONBLOCK);
+    return 0;
 }
 
 /* ---- the end ---- */
@@ -478,20 +453,6 @@ static struct keeper_death decide(const struct keeper *k)
     return d;
 }
 
-static void report_death(const struct keeper *k)
-{
-    char text[256], name[SIGNAL_NAME_BYTES];
-
-    (void)snprintf(text, sizeof(text),
-                   "%s (pid %d) was ended by %s; none of its processes is left%s",
-                   child_of(k), (int)k->supervisor,
-                   signal_name(WTERMSIG(k->status), name),
-                   k->run.path[0] == '\0' ? ""
-                                          : "; `brood resume` continues from its "
-                                            "newest checkpoint");
-    print_line(k, text);
-}
-
 static void report_overdue(const struct keeper *k)
 {
     char text[256];
@@ -502,24 +463,19 @@ static void report_overdue(const struct keeper *k)
     print_line(k, text);
 }
 
-/* What waits for a blocked disk or reader is ended with the rest. */
-static void await_teller(struct keeper *k)
+static int end(struct keeper *k)
 {
-    const int64_t until = monotonic_ms() + TOLD_WITHIN_MS;
+    struct keeper_death death;
+    int64_t until;
 
+    while (k->link >= 0 && take_message(k))
+        ;
+    /* what waits for a blocked disk or reader is ended with the rest */
+    until = monotonic_ms() + TOLD_WITHIN_MS;
     while (k->teller != 0 && monotonic_ms() < until) {
         (void)poll(NULL, 0, 2);
         reap(k);
     }
-}
-
-static int end(struct keeper *k)
-{
-    struct keeper_death death;
-
-    while (k->link >= 0 && take_message(k))
-        ;
-    await_teller(k);
     /* nothing, unless the sweeper was killed */
     sweeper_end_all(&k->cgroup, WIFEXITED(k->status) ? NULL : getenv(mark_of(k)), 0);
     if (WIFEXITED(k->status))
@@ -533,8 +489,18 @@ static int end(struct keeper *k)
         print_line(k, "the supervisor died: continuing from the newest checkpoint");
         resume(k);
     }
-    if (!death.is_cut_off)
-        report_death(k);
+    if (!death.is_cut_off) {
+        char text[256], name[SIGNAL_NAME_BYTES];
+
+        (void)snprintf(text, sizeof(text),
+                       "%s (pid %d) was ended by %s; none of its processes is left%s",
+                       child_of(k), (int)k->supervisor,
+                       signal_name(WTERMSIG(k->status), name),
+                       k->run.path[0] == '\0' ? ""
+                                              : "; `brood resume` continues from its "
+                                                "newest checkpoint");
+        print_line(k, text);
+    }
     return death.exit_code;
 }
 
@@ -573,16 +539,6 @@ static void report_stall(struct keeper *k, const char *why)
     tell(k, why, text);
 }
 
-/* The end says why (report_overdue). */
-static void end_stalled(struct keeper *k)
-{
-    char why[STALL_TEXT_BYTES];
-
-    k->is_overdue = 1;
-    tell(k, stall_text(k->supervisor, why), NULL);
-    (void)signal_process(k->supervisor, SIGKILL);
-}
-
 static void watch(struct keeper *k)
 {
     char why[STALL_TEXT_BYTES];
@@ -597,7 +553,9 @@ static void watch(struct keeper *k)
         report_stall(k, NULL);
         break;
     case KEEPER_OVERDUE:
-        end_stalled(k);
+        k->is_overdue = 1; /* the end says why (report_overdue) */
+        tell(k, stall_text(k->supervisor, why), NULL);
+        (void)signal_process(k->supervisor, SIGKILL);
         break;
     }
 }
@@ -666,21 +624,10 @@ static int has_terminal(void)
     return fd >= 0;
 }
 
-/* Until the supervisor sends its run, the keeper assumes the run that it resumes. */
-static void load_resume_task(struct keeper *k)
-{
-    if (!keeper_resume_task(&k->before))
-        return;
-    k->run.resume = 1;
-    k->run.place = k->before.place;
-    k->run.from = k->before.from;
-    k->run.folder = k->before.folder;
-    memcpy(k->run.path, k->before.path, sizeof(k->run.path));
-}
-
 int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *ret_code,
                  struct err *err)
 {
+    char mark[64];
     struct keeper k = {.args = args,
                        .self = getpid(),
                        .link = -1,
@@ -691,11 +638,20 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     int rc;
 
     keeper_watch_init(&k.watch);
-    set_mark(&k);
+    (void)snprintf(mark, sizeof(mark), "%d-%lld", (int)getpid(),
+                   (long long)monotonic_ms());
+    (void)setenv(mark_of(&k), mark, 1);
+    scratch_name(mark);
     /* A configuration may contain secrets, and controlling the supervisor means controlling the
      * run. */
     confine_memory();
-    load_resume_task(&k);
+    if (keeper_resume_task(&k.before)) { /* assumed until the supervisor sends its run */
+        k.run.resume = 1;
+        k.run.place = k.before.place;
+        k.run.from = k.before.from;
+        k.run.folder = k.before.folder;
+        memcpy(k.run.path, k.before.path, sizeof(k.run.path));
+    }
     keeper_reexec_init(&k.again);
     run_cgroup_make(&k.cgroup, getenv(mark_of(&k)));
     rc = sweep_enable(err);
@@ -706,7 +662,10 @@ int keeper_split(struct keeper_link *ret, const struct keeper_args *args, int *r
     if (rc == 0)
         *ret_code = keep(&k);
     if (rc < 0) {
-        end_sweeper(&k);
+        if (k.sweeper != 0) { /* 0: it has ended, or was never started */
+            (void)signal_process(k.sweeper, SIGKILL);
+            (void)waitpid(k.sweeper, NULL, 0);
+        }
         sweeper_end_all(&k.cgroup, NULL, 0);
     }
     keeper_reexec_done(&k.again);

@@ -1,4 +1,5 @@
 /* The supervisor's end of the link to its keeper (keeper.h). */
+#include "common/text/scan.h"
 #include "supervisor/proc/keeper.h"
 #include "supervisor/proc/keeper_message.h"
 
@@ -26,8 +27,7 @@ void keeper_send_run(const struct keeper_link *l, const char *path, unsigned pla
 void keeper_send_making(const struct keeper_link *l, const char *path, uint64_t folder)
 {
     struct message m = {.kind = MESSAGE_RUN, .resume = 1, .folder = folder};
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = text_base_name(path);
     char parent[PATH_MAX];
     size_t n;
 

@@ -20,26 +20,6 @@ static int is_stopped(pid_t pid)
     return pid_stat_read(pid, &stat) == 0 && stat.state == 'T';
 }
 
-static enum keeper_news note_life(struct keeper_watch *w)
-{
-    const int was_stalled = w->is_stalled;
-
-    w->silent_ms = w->overdue_ms = 0;
-    w->is_stalled = 0;
-    if (was_stalled)
-        return KEEPER_GOES_ON;
-    (void)clock_gettime(CLOCK_REALTIME, &w->since);
-    return KEEPER_NO_NEWS;
-}
-
-/* How much of the time since the last look this process has lived through. */
-static int64_t lived_ms(const struct keeper_watch *w, int64_t now_ms)
-{
-    const int64_t passed = w->looked_ms != 0 ? now_ms - w->looked_ms : 0;
-
-    return passed < 2 * KEEPER_LOOK_MS ? passed : 2 * KEEPER_LOOK_MS;
-}
-
 static enum keeper_news note_silence(struct keeper_watch *w, pid_t pid, int stopped,
                                      int64_t lived)
 {
@@ -64,9 +44,19 @@ enum keeper_news keeper_watch_look(struct keeper_watch *w, pid_t supervisor,
     const uint64_t beats = w->beats != NULL ? atomic_load(w->beats) : 0;
     const int stopped = !is_paused && is_stopped(supervisor);
     const int is_silent = stopped || (!is_paused && beats != 0 && beats == w->last);
-    const int64_t lived = lived_ms(w, now_ms);
+    const int was_stalled = w->is_stalled;
+    int64_t lived = w->looked_ms != 0 ? now_ms - w->looked_ms : 0;
 
+    if (lived > 2 * KEEPER_LOOK_MS) /* this process did not live through all of it */
+        lived = 2 * KEEPER_LOOK_MS;
     w->last = beats;
     w->looked_ms = now_ms;
-    return is_silent ? note_silence(w, supervisor, stopped, lived) : note_life(w);
+    if (is_silent)
+        return note_silence(w, supervisor, stopped, lived);
+    w->silent_ms = w->overdue_ms = 0;
+    w->is_stalled = 0;
+    if (was_stalled)
+        return KEEPER_GOES_ON;
+    (void)clock_gettime(CLOCK_REALTIME, &w->since);
+    return KEEPER_NO_NEWS;
 }

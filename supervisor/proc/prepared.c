@@ -90,10 +90,17 @@ static void answer_none(struct prepared_wait *w)
     w->on_none(w);
 }
 
-static void answer_all(struct prepared *p)
+/* Nobody is answered before what the process may have forked last is dead: it would share its
+ * pipes with the process that is executed instead. */
+static void on_swept(uv_timer_t *timer)
 {
+    struct prepared *p = timer->data;
     struct prepared_wait *w = p->current;
 
+    if (p->sweep() > 0) {
+        (void)uv_timer_start(timer, on_swept, SWEEP_AGAIN_MS, 0);
+        return;
+    }
     p->is_answering = 0;
     p->current = NULL;
     if (w != NULL)
@@ -102,18 +109,6 @@ static void answer_all(struct prepared *p)
         TAILQ_REMOVE(&p->waiting, w, entry);
         answer_none(w);
     }
-}
-
-/* Nobody is answered before what the process may have forked last is dead: it would share its
- * pipes with the process that is executed instead. */
-static void on_swept(uv_timer_t *timer)
-{
-    struct prepared *p = timer->data;
-
-    if (p->sweep() > 0)
-        (void)uv_timer_start(timer, on_swept, SWEEP_AGAIN_MS, 0);
-    else
-        answer_all(p);
 }
 
 static void answer_soon(struct prepared *p)

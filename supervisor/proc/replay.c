@@ -98,18 +98,6 @@ static uint64_t cost_of(const struct replay *r, uint64_t measured_ns,
     return measured_ns < most_ns ? measured_ns : most_ns;
 }
 
-static void drop_first(struct replay *r, size_t n)
-{
-    const size_t bytes = n < r->n_requests ? r->requests[n].offset : r->frames_len;
-
-    memmove(r->requests, r->requests + n, (r->n_requests - n) * sizeof(*r->requests));
-    memmove(r->frames, r->frames + bytes, r->frames_len - bytes);
-    r->n_requests -= n;
-    r->frames_len -= bytes;
-    for (size_t i = 0; i < r->n_requests; i++)
-        r->requests[i].offset -= bytes;
-}
-
 int replay_snapshot_of(struct replay *r, const struct replay_block *block,
                        size_t n_covered, struct err *err)
 {
@@ -133,8 +121,18 @@ int replay_snapshot_of(struct replay *r, const struct replay_block *block,
     if (rc < 0)
         return rc;
     r->has_snapshot = 1;
-    if (n_covered > 0)
-        drop_first(r, n_covered);
+    if (n_covered > 0) {
+        const size_t bytes =
+            n_covered < r->n_requests ? r->requests[n_covered].offset : r->frames_len;
+
+        memmove(r->requests, r->requests + n_covered,
+                (r->n_requests - n_covered) * sizeof(*r->requests));
+        memmove(r->frames, r->frames + bytes, r->frames_len - bytes);
+        r->n_requests -= n_covered;
+        r->frames_len -= bytes;
+        for (size_t i = 0; i < r->n_requests; i++)
+            r->requests[i].offset -= bytes;
+    }
     r->taken_at_ns = uv_hrtime();
     r->cost_ns = cost_of(r, r->taken_at_ns - begin_ns, block);
     return 0;

@@ -121,19 +121,6 @@ static enum restart_event blame(struct restart_history *m, enum restart_event ev
     return ++m->n_request_deaths >= RESTART_REQUEST_DEATHS ? RESTART_EV_POISONED : event;
 }
 
-static void tally(struct restart_history *m, uint64_t within_ns, uint64_t now_ns)
-{
-    size_t old = 0;
-
-    while (old < m->n_deaths && now_ns - m->deaths_ns[old] >= within_ns)
-        old++;
-    m->n_deaths -= old;
-    if (old > 0 && m->n_deaths > 0)
-        memmove(m->deaths_ns, m->deaths_ns + old, m->n_deaths * sizeof(*m->deaths_ns));
-    ARRAY_GROW(m->deaths_ns, m->n_deaths, m->cap);
-    m->deaths_ns[m->n_deaths++] = now_ns;
-}
-
 static uint64_t ns_of(double s)
 {
     return (uint64_t)((s < FOR_EVER_S ? s : FOR_EVER_S) * NS_PER_S);
@@ -150,21 +137,25 @@ static uint64_t delay_ns(const struct restart_config *config, unsigned n_in_row)
     return ns_of(s);
 }
 
-static struct restart_verdict wait_or_start(const struct restart_config *config,
-                                            unsigned n_in_row)
-{
-    uint64_t ns = delay_ns(config, n_in_row);
-
-    return (struct restart_verdict){.action = ns > 0 ? RESTART_DO_WAIT : RESTART_DO_START,
-                                    .delay_ns = ns};
-}
-
 static struct restart_verdict count(struct restart_history *m,
                                     const struct restart_config *config, uint64_t now_ns)
 {
-    tally(m, ns_of(config->within_s), now_ns);
-    if (m->n_deaths <= (uint64_t)config->max_restarts)
-        return wait_or_start(config, m->n_in_row);
+    const uint64_t within_ns = ns_of(config->within_s);
+    size_t old = 0;
+
+    while (old < m->n_deaths && now_ns - m->deaths_ns[old] >= within_ns)
+        old++;
+    m->n_deaths -= old;
+    if (old > 0 && m->n_deaths > 0)
+        memmove(m->deaths_ns, m->deaths_ns + old, m->n_deaths * sizeof(*m->deaths_ns));
+    ARRAY_GROW(m->deaths_ns, m->n_deaths, m->cap);
+    m->deaths_ns[m->n_deaths++] = now_ns;
+    if (m->n_deaths <= (uint64_t)config->max_restarts) {
+        const uint64_t ns = delay_ns(config, m->n_in_row);
+
+        return (struct restart_verdict){
+            .action = ns > 0 ? RESTART_DO_WAIT : RESTART_DO_START, .delay_ns = ns};
+    }
     m->state = RESTART_OVER;
     return (struct restart_verdict){.action = RESTART_DO_GIVE_UP,
                                     .reason = RESTART_TOO_OFTEN};

@@ -18,19 +18,14 @@
 
 enum { YOUNG_S = 60 }; /* its maker may not have locked it yet */
 
-static const char *place(void)
-{
-    const char *given = getenv("TMPDIR");
-
-    if (given != NULL && *given == '/' && access(given, W_OK) == 0)
-        return given;
-    return access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
-}
-
 void scratch_name(const char *mark)
 {
-    char *path = xasprintf("%s/" PREFIX "%s", place(), mark);
+    const char *folder = getenv("TMPDIR");
+    char *path;
 
+    if (folder == NULL || *folder != '/' || access(folder, W_OK) != 0)
+        folder = access("/var/tmp", W_OK) == 0 ? "/var/tmp" : "/tmp";
+    path = xasprintf("%s/" PREFIX "%s", folder, mark);
     (void)setenv(VARIABLE, path, 1);
     free(path);
 }
@@ -40,19 +35,6 @@ static int is_scratch(const struct dirent *e)
     return strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0;
 }
 
-static void remove_if_stale(const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
-
-    if (fd < 0)
-        return;
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-        st.st_mtime + YOUNG_S < time(NULL) && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        (void)tree_remove(path, NULL);
-    (void)close(fd);
-}
-
 static void remove_stale(const char *folder)
 {
     struct dirent **entries = NULL;
@@ -60,8 +42,15 @@ static void remove_stale(const char *folder)
 
     for (int i = 0; i < n; i++) {
         char *path = xasprintf("%s/%s", folder, entries[i]->d_name);
+        const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
 
-        remove_if_stale(path);
+        if (fd >= 0) {
+            if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+                st.st_mtime + YOUNG_S < time(NULL) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+                (void)tree_remove(path, NULL);
+            (void)close(fd);
+        }
         free(path);
         free(entries[i]);
     }

@@ -58,6 +58,11 @@ pid_t stall_tracer(pid_t pid)
     return at != NULL ? (pid_t)atoi(at + sizeof(key) - 1) : 0;
 }
 
+int stall_is_suspended(pid_t pid)
+{
+    return state_of(pid) == 'T' && stall_tracer(pid) == 0;
+}
+
 /* "" if it is not readable, or in none of these calls. */
 static const char *call_of(pid_t pid)
 {
@@ -71,14 +76,6 @@ static const char *call_of(pid_t pid)
         if (calls[i].number == number)
             return calls[i].name;
     return "";
-}
-
-/* The function of the kernel in which it waits; "" if that is not readable. */
-static const char *channel_of(pid_t pid, char *ret, size_t size)
-{
-    if (pid_file_read(pid, "wchan", ret, size) < 0 || strcmp(ret, "0") == 0)
-        *ret = '\0';
-    return ret;
 }
 
 static const char *state_text(char state)
@@ -112,7 +109,9 @@ const char *stall_text(pid_t pid, char ret[STALL_TEXT_BYTES])
                        "it was stopped by a signal: `kill -CONT %d` continues it",
                        (int)pid);
     } else {
-        (void)channel_of(pid, channel, sizeof(channel));
+        if (pid_file_read(pid, "wchan", channel, sizeof(channel)) < 0 ||
+            strcmp(channel, "0") == 0)
+            *channel = '\0'; /* it is not readable */
         (void)snprintf(ret, STALL_TEXT_BYTES, "%s%s%s%s%s%s", state_text(state),
                        *call != '\0' || *channel != '\0' ? " (in " : "", call,
                        *call != '\0' && *channel != '\0' ? ", " : "", channel,

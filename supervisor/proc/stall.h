@@ -12,6 +12,8 @@
 
 /* Whether the process is stopped by a signal, or held by a debugger: it cannot answer. */
 int stall_is_stopped(pid_t pid);
+/* Whether it is stopped by a signal, SIGSTOP or ^Z: SIGCONT continues it. */
+int stall_is_suspended(pid_t pid);
 /* The process that traces it; 0: none. */
 pid_t stall_tracer(pid_t pid);
 /* "it was stopped by a signal: `kill -CONT 4711` continues it", "it waits for a disk or

@@ -20,22 +20,6 @@ enum { TRIES = 2500, EVERY_MS = 2 };
 
 /* ---- ending what is left ---- */
 
-static void remove_cgroup(struct run_cgroup *g)
-{
-    for (int i = 0; i < TRIES && run_cgroup_remove(g) < 0; i++) {
-        run_cgroup_kill(g);
-        (void)poll(NULL, 0, EVERY_MS);
-    }
-}
-
-static void await_grace(const char *mark)
-{
-    const int64_t until = monotonic_ms() + KEEPER_GRACE_MS;
-
-    while (sweep_count(KEEPER_GRACE_MARK, mark) > 0 && monotonic_ms() < until)
-        (void)poll(NULL, 0, EVERY_MS);
-}
-
 static int is_spared(void *ctx, pid_t pid)
 {
     return pid == *(const pid_t *)ctx;
@@ -44,12 +28,19 @@ static int is_spared(void *ctx, pid_t pid)
 /* Children of a dead process become ours, so repeat until there are none. */
 void sweeper_end_all(struct run_cgroup *g, const char *grace_mark, pid_t spared)
 {
-    if (grace_mark != NULL)
-        await_grace(grace_mark);
+    if (grace_mark != NULL) {
+        const int64_t until = monotonic_ms() + KEEPER_GRACE_MS;
+
+        while (sweep_count(KEEPER_GRACE_MARK, grace_mark) > 0 && monotonic_ms() < until)
+            (void)poll(NULL, 0, EVERY_MS);
+    }
     run_cgroup_kill(g);
     for (int i = 0; i < TRIES && sweep_adopted(is_spared, &spared) > 0; i++)
         (void)poll(NULL, 0, EVERY_MS);
-    remove_cgroup(g);
+    for (int i = 0; i < TRIES && run_cgroup_remove(g) < 0; i++) {
+        run_cgroup_kill(g);
+        (void)poll(NULL, 0, EVERY_MS);
+    }
     scratch_remove();
 }
 
@@ -68,23 +59,6 @@ static void on_keepers_end(int signum)
     if (pid_stat_read(watched, &stat) < 0 || stat.state == 'T')
         (void)signal_process(watched, SIGCONT);
     errno = saved;
-}
-
-/* A stopped supervisor would not notice that its keeper has ended. */
-static void continue_at_keepers_end(const struct sweeper *s)
-{
-    struct sigaction a = {.sa_handler = on_keepers_end};
-    sigset_t all;
-
-    watched = s->supervisor;
-    (void)sigfillset(&a.sa_mask);
-    (void)sigaction(SIGUSR1, &a, NULL);
-    (void)sigfillset(&all);
-    (void)sigdelset(&all, SIGUSR1);
-    (void)sigprocmask(SIG_SETMASK, &all, NULL);
-    (void)prctl(PR_SET_PDEATHSIG, SIGUSR1);
-    if (getppid() != s->keeper)
-        (void)raise(SIGUSR1);
 }
 
 static void tell(const struct sweeper *s, int what)
@@ -130,12 +104,23 @@ void sweeper_begin(char ret_name[16])
 
 _Noreturn void sweeper_run(struct sweeper *s)
 {
+    struct sigaction a = {.sa_handler = on_keepers_end};
+    sigset_t all;
     int has_exited;
 
     /* not the keeper's group, whose signals are not for it, but its session: the shell's job
      * control works only for groups that have a parent there */
     (void)setpgid(0, 0);
-    continue_at_keepers_end(s);
+    /* a stopped supervisor would not notice that its keeper has ended */
+    watched = s->supervisor;
+    (void)sigfillset(&a.sa_mask);
+    (void)sigaction(SIGUSR1, &a, NULL);
+    (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGUSR1);
+    (void)sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    if (getppid() != s->keeper)
+        (void)raise(SIGUSR1);
     s->news_fd = dup2(s->news_fd, STDIN_FILENO);  /* -1: nobody hears of stops */
     (void)fcntl(s->news_fd, F_SETFL, O_NONBLOCK); /* a keeper may be stopped for long */
     (void)close_range(STDIN_FILENO + 1, ~0U, 0);

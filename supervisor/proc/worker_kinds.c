@@ -7,25 +7,20 @@
 
 /* ---- agents ---- */
 
-static int check_numerics(const msgpack_object *m, struct err *err)
-{
-    uint64_t version = 0;
-    int rc = msg_get_u64(m, "numerics", UINT64_MAX, &version, err);
-
-    if (rc < 0 || version == NUMERICS_VERSION)
-        return rc;
-    return err_set(err, ERR_AGENT,
-                   "it is of numerics version %" PRIu64 ", the supervisor of %d", version,
-                   NUMERICS_VERSION);
-}
-
 static int check_identity(struct agent *a, struct err *err)
 {
     struct agent_identity *first = &a->host->identity, own = {.known = 1};
     const msgpack_object *m = &a->in.body;
+    uint64_t version = 0;
     int rc;
 
-    if ((rc = check_numerics(m, err)) < 0 || (rc = msg_require(m, "build_id", err)) < 0 ||
+    if ((rc = msg_get_u64(m, "numerics", UINT64_MAX, &version, err)) < 0)
+        return rc;
+    if (version != NUMERICS_VERSION)
+        return err_set(err, ERR_AGENT,
+                       "it is of numerics version %" PRIu64 ", the supervisor of %d",
+                       version, NUMERICS_VERSION);
+    if ((rc = msg_require(m, "build_id", err)) < 0 ||
         (rc = msg_require(m, "fingerprint", err)) < 0 ||
         (rc = msg_get_str(m, "build_id", own.build_id, sizeof(own.build_id), err)) < 0 ||
         (rc = msg_get_str(m, "fingerprint", own.fingerprint, sizeof(own.fingerprint),

@@ -25,6 +25,7 @@ struct draw_calls {
     int (*episode)(const struct episode *e, enum draw_format format, struct wbuf *ret,
                    struct err *err);
 };
+/* Linked into a program without shared libraries; otherwise the module's symbol. */
 extern const struct draw_calls draw_calls;
 
 /* Functions of formats, for draw.c: appends the file's bytes. */

@@ -22,6 +22,17 @@ static void end_line(struct json *j, struct wbuf *ret)
     wbuf_bytes(ret, text, len);
 }
 
+/* Where the lines of a grid begin and end, of which a field is 1 wide. */
+static void put_grid(struct json *j, const struct scene *s)
+{
+    const double edges[] = {s->x0, s->y0, s->x1, s->y1};
+
+    json_put_array(j, "grid");
+    for (size_t i = 0; i < 4; i++)
+        json_f64(j, edges[i]);
+    json_close(j);
+}
+
 static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
 {
     const struct episode *e = v->episode;
@@ -32,6 +43,8 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
     json_put_u64(j, "episode", e->number);
     json_put_u64(j, "seed", e->seed);
     json_put_u64(j, "steps", e->n_frames - 1);
+    if (e->frame[0].scene.is_grid)
+        put_grid(j, &e->frame[0].scene);
     json_put_object(j, "page");
     json_put_f64(j, "width", v->width);
     json_put_f64(j, "height", v->height);
@@ -54,22 +67,6 @@ static void put_head(struct json *j, const struct view *v, struct wbuf *ret)
     end_line(j, ret);
 }
 
-static void put_thing(struct json *j, const struct scene_thing *t)
-{
-    json_object(j);
-    json_put_str(j, "kind", kinds[t->kind]);
-    if (t->id >= 0)
-        json_put_i64(j, "id", t->id);
-    if (t->agent >= 0)
-        json_put_i64(j, "agent", t->agent);
-    json_put_f64(j, "x", t->x);
-    json_put_f64(j, "y", t->y);
-    json_put_f64(j, "size", t->size);
-    if (t->text[0] != '\0')
-        json_put_str(j, "text", t->text);
-    json_close(j);
-}
-
 static void put_frame(struct json *j, const struct episode *e, size_t i, struct wbuf *ret)
 {
     const struct scene *s = &e->frame[i].scene;
@@ -90,8 +87,22 @@ static void put_frame(struct json *j, const struct episode *e, size_t i, struct 
         json_close(j);
     }
     json_put_array(j, "things");
-    for (size_t k = 0; k < s->n_things; k++)
-        put_thing(j, &s->thing[k]);
+    for (size_t k = 0; k < s->n_things; k++) {
+        const struct scene_thing *t = &s->thing[k];
+
+        json_object(j);
+        json_put_str(j, "kind", kinds[t->kind]);
+        if (t->id >= 0)
+            json_put_i64(j, "id", t->id);
+        if (t->agent >= 0)
+            json_put_i64(j, "agent", t->agent);
+        json_put_f64(j, "x", t->x);
+        json_put_f64(j, "y", t->y);
+        json_put_f64(j, "size", t->size);
+        if (t->text[0] != '\0')
+            json_put_str(j, "text", t->text);
+        json_close(j);
+    }
     json_close(j);
     end_line(j, ret);
 }

@@ -171,15 +171,6 @@ static void draw_sample(const struct pen *p, const struct view *v, int kind, dou
                                                                 : 0});
 }
 
-static void write_kind(struct line *l, int kind)
-{
-    const char *name = l->v->episode->frame[0].scene.name[kind];
-
-    l->y += VIEW_ROW;
-    draw_sample(l->p, l->v, kind, l->y);
-    write_legend_line(l, name != NULL ? name : shape_name((enum scene_kind)kind));
-}
-
 /* Legend lines for marks that only the page of a whole episode has. */
 static void write_whole(struct line *l)
 {
@@ -211,8 +202,13 @@ static void write_legend(struct line *l, int is_whole)
 {
     l->y += 18;
     for (int k = 0; k < SCENE_KIND_COUNT; k++) {
-        if (l->v->is_present[k])
-            write_kind(l, k);
+        const char *name = l->v->episode->frame[0].scene.name[k];
+
+        if (!l->v->is_present[k])
+            continue;
+        l->y += VIEW_ROW;
+        draw_sample(l->p, l->v, k, l->y);
+        write_legend_line(l, name != NULL ? name : shape_name((enum scene_kind)k));
     }
     if (is_whole)
         write_whole(l);

@@ -88,9 +88,11 @@ static int describe(struct recording *r, const struct recording_source *from,
     struct episode *e = &r->episode;
 
     if (r->is_external && (e->n_frames == 0 || e->frame[0].scene.picture.rgb == NULL))
-        return err_set(err, ERR_UNSUPPORTED,
-                       "%s sent no pictures: its program does not draw (env_protocol.h)",
-                       from->spec->id);
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "%s sent no pictures: its program does not draw; one in Python needs "
+            "render_mode=\"rgb_array\"",
+            from->spec->id);
     e->spec = from->spec;
     e->title = from->spec->id;
     e->number = r->number;

@@ -2,6 +2,7 @@
  *
  *   .gif    animated, one frame per step; the last one is shown longer
  *           of an environment's own pictures, only them
+ *   .mp4    the same animation as a video, which ffmpeg makes; .webm, too
  *   .svg    the whole episode on one page
  *   .jsonl  one object for the episode and its page, then one for each frame
  *
@@ -20,7 +21,7 @@
 
 /* Checks, before an episode is played, that the file can be drawn and written. ERR_ARG:
  * no format has the extension of this name; ERR_NOT_FOUND: the drawing module, one of its
- * libraries, or a font is missing. */
+ * libraries, a font, or the ffmpeg of a video is missing. */
 int render_check(const char *path, struct err *err);
 /* Checks that the environment can be drawn in that format. ERR_UNSUPPORTED, ERR_ARG. */
 int render_check_env(const char *path, const struct env_config *env, struct err *err);

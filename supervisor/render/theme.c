@@ -1,5 +1,6 @@
 #include "supervisor/render/theme.h"
 
+#include "common/io/own_file.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/utf8.h"
 
@@ -98,17 +99,24 @@ struct theme_fonts {
     cairo_font_options_t *options;
 };
 
+/* The fonts that are installed with brood come first. */
 static int open_font(struct theme_fonts *f, int i, struct err *err)
 {
-    static const char *const paths[N_FONTS] = {FONT_DIR "DejaVuSans.ttf",
-                                               FONT_DIR "DejaVuSans-Bold.ttf"};
+    static const char *const names[N_FONTS] = {"DejaVuSans.ttf", "DejaVuSans-Bold.ttf"};
+    char *own, *path = xasprintf("fonts/%s", names[i]);
+    int rc = 0;
 
-    if (FT_New_Face(f->library, paths[i], 0, &f->face[i]) != 0)
-        return err_set(err, ERR_NOT_FOUND,
-                       "cannot read the font %s: apt-get install fonts-dejavu-core",
-                       paths[i]);
-    f->font[i] = cairo_ft_font_face_create_for_ft_face(f->face[i], FT_LOAD_NO_HINTING);
-    return 0;
+    own = own_share(path);
+    free(path);
+    path = own != NULL ? own : xasprintf("%s%s", FONT_DIR, names[i]);
+    if (FT_New_Face(f->library, path, 0, &f->face[i]) != 0)
+        rc = err_set(err, ERR_NOT_FOUND,
+                     "cannot read the font %s: apt-get install fonts-dejavu-core", path);
+    else
+        f->font[i] =
+            cairo_ft_font_face_create_for_ft_face(f->face[i], FT_LOAD_NO_HINTING);
+    free(path);
+    return rc;
 }
 
 int theme_fonts_open(struct theme_fonts **ret, struct err *err)

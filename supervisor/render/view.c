@@ -28,39 +28,22 @@ int view_is_agent(enum scene_kind kind)
     return kind >= SCENE_SPEAKER && kind <= SCENE_LEADER;
 }
 
-static int has_moved(const struct scene *first, const struct scene_thing *t, size_t near)
-{
-    const struct scene_thing *then = view_find(first, t->id, near);
-
-    return then != NULL && (then->x != t->x || then->y != t->y);
-}
-
 static void look_at(struct view *v, const struct scene *s)
 {
     for (size_t i = 0; i < s->n_things; i++) {
-        const struct scene_thing *t = &s->thing[i];
+        const struct scene_thing *t = &s->thing[i], *first;
 
         v->is_present[t->kind] = 1;
         if (!view_is_agent(t->kind))
             continue;
         v->agent[t->agent].kind = t->kind;
         v->agent[t->agent].text = t->text;
-        if (has_moved(&v->episode->frame[0].scene, t, i))
+        first = view_find(&v->episode->frame[0].scene, t->id, i);
+        if (first != NULL && (first->x != t->x || first->y != t->y))
             v->is_moving = v->agent[t->agent].is_moving = 1;
     }
     for (size_t a = 0; a < s->n_actions; a++)
         v->agent[a].has_actions |= s->action[a].text[0] != '\0';
-}
-
-static void find_teams(struct view *v)
-{
-    const struct env_spec *spec = v->episode->spec;
-
-    v->team_first = xcalloc(spec->n_agents, sizeof(*v->team_first));
-    for (size_t a = 0; a < spec->n_agents; a++) {
-        if (env_team_of(spec, a) == a)
-            v->team_first[v->n_teams++] = a;
-    }
 }
 
 int view_is_gone(const struct view *v, const struct scene_thing *t, size_t near)
@@ -68,16 +51,6 @@ int view_is_gone(const struct view *v, const struct scene_thing *t, size_t near)
     const struct scene *last = &v->episode->frame[v->episode->n_frames - 1].scene;
 
     return t->id >= 0 && view_find(last, t->id, near) == NULL;
-}
-
-static void find_gone(struct view *v)
-{
-    const struct scene *first = &v->episode->frame[0].scene;
-
-    for (size_t i = 0; i < first->n_things; i++) {
-        if (view_is_gone(v, &first->thing[i], i))
-            v->gone = first->thing[i].kind;
-    }
 }
 
 static void choose_colours(struct view *v)
@@ -170,15 +143,22 @@ static void place_panel(struct view *v)
 
 void view_init(struct view *v, const struct episode *e)
 {
+    const struct scene *first = &e->frame[0].scene;
+
     *v = (struct view){.episode = e};
     v->agent = xcalloc(e->spec->n_agents, sizeof(*v->agent));
     for (size_t a = 0; a < e->spec->n_agents; a++)
         v->agent[a].text = "";
     for (size_t i = 0; i < e->n_frames; i++)
         look_at(v, &e->frame[i].scene);
-    v->is_tiled = e->frame[0].scene.is_grid || v->is_present[SCENE_CELL];
-    find_gone(v);
-    find_teams(v);
+    v->is_tiled = first->is_grid || v->is_present[SCENE_CELL];
+    for (size_t i = 0; i < first->n_things; i++)
+        if (view_is_gone(v, &first->thing[i], i))
+            v->gone = first->thing[i].kind;
+    v->team_first = xcalloc(e->spec->n_agents, sizeof(*v->team_first));
+    for (size_t a = 0; a < e->spec->n_agents; a++)
+        if (env_team_of(e->spec, a) == a)
+            v->team_first[v->n_teams++] = a;
     choose_colours(v);
     place_world(v);
     place_strip(v);

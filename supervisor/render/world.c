@@ -137,23 +137,6 @@ static int track_point(const struct view *v, const struct track *w, size_t frame
     return 1;
 }
 
-/* Traces the part of a track in one band: from the band's first frame to that of the next
- * band. */
-static void trace_band(const struct pen *p, const struct view *v, const struct track *w,
-                       size_t from, size_t to)
-{
-    double x, y;
-
-    for (size_t i = from; i <= to; i++) {
-        if (!track_point(v, w, i, &x, &y))
-            continue;
-        if (cairo_has_current_point(p->cr))
-            cairo_line_to(p->cr, x, y);
-        else
-            cairo_move_to(p->cr, x, y);
-    }
-}
-
 /* Draws a track; older parts are paler. */
 static void draw_track(const struct pen *p, const struct view *v, const struct track *w,
                        double palest, double width)
@@ -165,9 +148,19 @@ static void draw_track(const struct pen *p, const struct view *v, const struct t
     for (size_t b = 0; b < bands; b++) {
         const double part = ((double)b + 1) / (double)bands;
         const struct pen pale = {p->cr, p->fonts, palest + (0.9 - palest) * part};
+        /* from the band's first frame to that of the next band */
+        const size_t from = w->first + steps * b / bands;
+        const size_t to = w->first + steps * (b + 1) / bands;
+        double x, y;
 
-        trace_band(&pale, v, w, w->first + steps * b / bands,
-                   w->first + steps * (b + 1) / bands);
+        for (size_t i = from; i <= to; i++) {
+            if (!track_point(v, w, i, &x, &y))
+                continue;
+            if (cairo_has_current_point(p->cr))
+                cairo_line_to(p->cr, x, y);
+            else
+                cairo_move_to(p->cr, x, y);
+        }
         pen_stroke(&pale, v->agent[w->agent].rgb, width);
     }
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
@@ -273,20 +266,6 @@ static void draw_words(const struct pen *p, const struct view *v, const struct s
 
 /* ---- a whole episode ---- */
 
-/* Draws, pale, the things of the first frame that are missing in the last one. */
-static void draw_gone(const struct pen *p, const struct view *v)
-{
-    const struct scene *first = &v->episode->frame[0].scene;
-    const struct pen pale = {p->cr, p->fonts, PEN_PALE};
-
-    for (size_t i = 0; i < first->n_things; i++) {
-        const struct scene_thing *t = &first->thing[i];
-
-        if (view_is_gone(v, t, i))
-            draw_thing(&pale, v, t, AS_IT_IS);
-    }
-}
-
 static void draw_all(const struct pen *p, const struct view *v, enum scene_kind kind)
 {
     for (size_t i = 0; i < v->episode->n_frames; i++)
@@ -334,8 +313,12 @@ static void draw_counts(const struct pen *p, const struct view *v)
 static void draw_whole(const struct pen *p, const struct view *v, size_t i)
 {
     const struct scene *s = &v->episode->frame[i].scene;
+    const struct scene *first = &v->episode->frame[0].scene;
+    const struct pen pale = {p->cr, p->fonts, PEN_PALE};
 
-    draw_gone(p, v);
+    for (size_t k = 0; k < first->n_things; k++) /* pale: what is missing at the end */
+        if (view_is_gone(v, &first->thing[k], k))
+            draw_thing(&pale, v, &first->thing[k], AS_IT_IS);
     draw_counts(p, v);
     draw_kinds(p, v, s, SCENE_FOOD, SCENE_GOAL, AS_IT_IS);
     draw_kinds(p, v, s, SCENE_SPEAKER, SCENE_LEADER, PALE);

@@ -2,7 +2,6 @@
 
 #include "common/err/check.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/rollout/tensor_check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,23 +67,22 @@ void acting_free(struct acting *a)
 
 /* ---- answers ---- */
 
-/* Copies a (E, width) tensor of the answer into dst. */
-static int take_values(struct acting *a, const msgpack_object *map, const char *key,
-                       size_t width, float *dst, struct err *err)
+int acting_take(const msgpack_object *answer, const char *key, size_t rows, size_t width,
+                float *ret, struct err *err)
 {
-    struct shape want = SHAPE((int64_t)a->args.copies, (int64_t)width);
+    struct shape want = SHAPE((int64_t)rows, (int64_t)width);
     struct tensor t = TENSOR_NONE;
     int rc;
 
-    if ((rc = msg_require(map, key, err)) < 0 ||
-        (rc = msg_get_tensor(map, key, &t, err)) < 0)
+    if ((rc = msg_require(answer, key, err)) < 0 ||
+        (rc = msg_get_tensor(answer, key, &t, err)) < 0)
         return rc;
     if (t.dtype != DT_FLOAT || !shape_equal(&t.shape, &want))
         return err_set(err, ERR_PROTOCOL, "%s: %s %s expected, got %s %s", key,
                        dtype_name(DT_FLOAT), shape_text(&want), dtype_name(t.dtype),
                        shape_text(&t.shape));
     if (tensor_bytes(&t) > 0)
-        memcpy(dst, t.data, tensor_bytes(&t));
+        memcpy(ret, t.data, tensor_bytes(&t));
     return tensor_expect_finite(&t, key, err);
 }
 
@@ -101,8 +99,9 @@ static int take_columns(struct acting *a, size_t agent, const msgpack_object *bo
         (rc = msg_get_map(body, "columns", &columns, err)) < 0)
         return rc;
     for (int c = 0; c < d->n_columns; c++)
-        if ((rc = take_values(a, columns, d->columns[c].name, d->columns[c].elements,
-                              a->actors[agent].columns[c], err)) < 0)
+        if ((rc = acting_take(columns, d->columns[c].name, a->args.copies,
+                              d->columns[c].elements, a->actors[agent].columns[c], err)) <
+            0)
             return rc;
     return 0;
 }
@@ -125,9 +124,11 @@ static int take_answer(struct acting *a, size_t agent, const msgpack_object *bod
         return err_set(err, ERR_PROTOCOL, "not a map");
     if ((rc = probe_take(a->probe, &at, body, err)) < 0)
         return rc;
-    rc = take_values(a, body, "actions", width, a->actors[agent].actions, err);
+    rc = acting_take(body, "actions", a->args.copies, width, a->actors[agent].actions,
+                     err);
     if (rc == 0 && carry > 0)
-        rc = take_values(a, body, "carry", carry, a->actors[agent].next_carry, err);
+        rc = acting_take(body, "carry", a->args.copies, carry,
+                         a->actors[agent].next_carry, err);
     if (rc == 0)
         rc = take_columns(a, agent, body, err);
     return rc;
@@ -195,12 +196,6 @@ static void swap_carries(struct acting *a)
     }
 }
 
-static void finish(struct acting *a)
-{
-    swap_carries(a);
-    a->args.on_done(a->args.ctx);
-}
-
 void acting_undo(struct acting *a)
 {
     swap_carries(a);
@@ -224,45 +219,20 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
         return;
     }
     apply_mask(a, agent);
-    if (a->outstanding == 0)
-        finish(a);
+    if (a->outstanding == 0) {
+        swap_carries(a);
+        a->args.on_done(a->args.ctx);
+    }
 }
 
 /* ---- requests ---- */
 
-static void pack_draws(struct acting *a, const struct acting_call *call,
-                       struct msg_out *o)
-{
-    size_t bytes = a->args.copies * sizeof(uint64_t);
-
-    msg_put_u64(o, "seed", call->seed);
-    msg_key(o, "episode");
-    msg_bin(o, call->episode, bytes);
-    msg_key(o, "time");
-    msg_bin(o, call->time, bytes);
-}
-
-static void pack_carry(struct acting *a, size_t agent, struct msg_out *o)
-{
-    struct shape shape =
-        SHAPE((int64_t)a->args.copies, (int64_t)a->args.descriptions[agent].carry);
-    struct tensor carry = tensor_const_view(DT_FLOAT, shape, a->actors[agent].carry);
-
-    msg_key(o, "first");
-    msg_bin(o, a->first, a->args.copies);
-    msg_key(o, "carry");
-    msg_tensor(o, &carry);
-}
-
 /* A frozen agent's own setting holds in training and in evaluations. */
-static enum act_mode mode_of(const struct acting *a, size_t agent,
-                             const struct acting_call *call)
+enum act_mode acting_mode(const struct agent_config *agent, enum act_mode mode)
 {
-    const struct policy_config *policy = &a->args.config->agents[agent].policy;
-
-    if (policy->from == NULL)
-        return call->mode;
-    return policy->samples ? ACT_SAMPLE : ACT_GREEDY;
+    if (agent->policy.from == NULL)
+        return mode;
+    return agent->policy.samples ? ACT_SAMPLE : ACT_GREEDY;
 }
 
 static void pack_call(struct acting *a, size_t agent, const struct acting_call *call,
@@ -278,7 +248,7 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
 
     msg_map(o, 3u + (has_carry ? 2 : 0) + (call->episode != NULL ? 3 : 0) +
                    (allowed != NULL ? 1 : 0) + (call->probe != NULL ? PROBE_PAIRS : 0));
-    msg_put_u64(o, "mode", mode_of(a, agent, call));
+    msg_put_u64(o, "mode", acting_mode(&a->args.config->agents[agent], call->mode));
     msg_put_u64(o, "step", call->step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
@@ -287,10 +257,26 @@ static void pack_call(struct acting *a, size_t agent, const struct acting_call *
         msg_bin(o, allowed,
                 a->args.copies * (size_t)a->args.spec->agents[agent].space.width);
     }
-    if (has_carry)
-        pack_carry(a, agent, o);
-    if (call->episode != NULL)
-        pack_draws(a, call, o);
+    if (has_carry) {
+        struct tensor carry = tensor_const_view(
+            DT_FLOAT,
+            SHAPE((int64_t)a->args.copies, (int64_t)a->args.descriptions[agent].carry),
+            a->actors[agent].carry);
+
+        msg_key(o, "first");
+        msg_bin(o, a->first, a->args.copies);
+        msg_key(o, "carry");
+        msg_tensor(o, &carry);
+    }
+    if (call->episode != NULL) {
+        size_t bytes = a->args.copies * sizeof(uint64_t);
+
+        msg_put_u64(o, "seed", call->seed);
+        msg_key(o, "episode");
+        msg_bin(o, call->episode, bytes);
+        msg_key(o, "time");
+        msg_bin(o, call->time, bytes);
+    }
     if (call->probe != NULL) {
         const struct probe_place at = place_of(a, agent);
 

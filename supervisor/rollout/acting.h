@@ -49,6 +49,12 @@ struct acting_call {
     const struct probe *probe; /* of a replay, if this is its round; otherwise NULL */
 };
 
+/* For who packs requests of its own: the mode that an agent acts in (Modes); and the (rows, width)
+ * floats of an answer, checked (Checks). */
+enum act_mode acting_mode(const struct agent_config *agent, enum act_mode mode);
+int acting_take(const msgpack_object *answer, const char *key, size_t rows, size_t width,
+                float *ret, struct err *err);
+
 struct acting *acting_new(const struct acting_args *args);
 void acting_free(struct acting *a); /* no request may be outstanding */
 

@@ -122,22 +122,6 @@ static int parse_repeat(const struct stage_list *l, struct stage_decl *s,
     return 0;
 }
 
-static int parse_name(const struct stage_list *l, struct stage_decl *s,
-                      const msgpack_object *map, struct err *err)
-{
-    int rc = msg_get_str(map, "name", s->name, sizeof(s->name), err);
-
-    if (rc < 0)
-        return rc;
-    if (!identifier_ok(s->name) || find_stage(l, s->name, strlen(s->name)) >= 0)
-        return err_set(err, ERR_PROTOCOL, "malformed or duplicate stage name '%s'",
-                       s->name);
-    if (text_find(reserved, s->name) >= 0)
-        return err_set(err, ERR_PROTOCOL, "stage name '%s' is a method of the protocol",
-                       s->name);
-    return 0;
-}
-
 static int parse_stage(struct stage_list *l, const msgpack_object *map, struct err *err)
 {
     struct stage_decl *s = &l->stage[l->n];
@@ -146,8 +130,15 @@ static int parse_stage(struct stage_list *l, const msgpack_object *map, struct e
 
     if (map->type != MSGPACK_OBJECT_MAP)
         return err_set(err, ERR_PROTOCOL, "stages: not a map");
-    if ((rc = parse_name(l, s, map, err)) < 0 ||
-        (rc = msg_get_str(map, "runner", runner, sizeof(runner), err)) < 0 ||
+    if ((rc = msg_get_str(map, "name", s->name, sizeof(s->name), err)) < 0)
+        return rc;
+    if (!identifier_ok(s->name) || find_stage(l, s->name, strlen(s->name)) >= 0)
+        return err_set(err, ERR_PROTOCOL, "malformed or duplicate stage name '%s'",
+                       s->name);
+    if (text_find(reserved, s->name) >= 0)
+        return err_set(err, ERR_PROTOCOL, "stage name '%s' is a method of the protocol",
+                       s->name);
+    if ((rc = msg_get_str(map, "runner", runner, sizeof(runner), err)) < 0 ||
         (rc = msg_get_bool(map, "writes", &s->writes, err)) < 0)
         return rc;
     s->central = strcmp(runner, "central") == 0;

@@ -62,19 +62,6 @@ static void reduce_agent(struct evaluation *e, size_t agent, uint64_t played)
     e->se[agent] = e->std[agent] / sqrt(n);
 }
 
-static void reduce_metric(struct evaluation *e, size_t metric, uint64_t played)
-{
-    double sum = 0, n = 0;
-
-    for (uint64_t k = 0; k < played; k++) {
-        const double x = e->metrics[k * e->spec->n_metrics + metric];
-
-        sum += isnan(x) ? 0 : x;
-        n += !isnan(x);
-    }
-    e->metric_mean[metric] = n > 0 ? sum / n : (double)NAN;
-}
-
 /* Moves the results of the episodes that were played to the front; returns their number. */
 static uint64_t drop_skipped(struct evaluation *e)
 {
@@ -105,8 +92,17 @@ static int report(struct evaluation *e, struct err *err)
                        e->args.episodes);
     for (size_t a = 0; a < e->spec->n_agents; a++)
         reduce_agent(e, a, played);
-    for (size_t m = 0; m < e->spec->n_metrics; m++)
-        reduce_metric(e, m, played);
+    for (size_t m = 0; m < e->spec->n_metrics; m++) {
+        double sum = 0, n = 0;
+
+        for (uint64_t k = 0; k < played; k++) {
+            const double x = e->metrics[k * e->spec->n_metrics + m];
+
+            sum += isnan(x) ? 0 : x;
+            n += !isnan(x);
+        }
+        e->metric_mean[m] = n > 0 ? sum / n : (double)NAN;
+    }
     for (uint64_t k = 0; k < played; k++)
         lengths += (double)e->lengths[k];
     e->args.on_done(e->args.ctx, &(struct evaluation_result){
@@ -145,19 +141,7 @@ static void next_episode(struct evaluation *e, size_t copy)
         e->args.on_begin(e->args.ctx, e->env, copy);
 }
 
-static void keep_result(struct evaluation *e, const struct env_step *step, size_t copy)
-{
-    uint64_t k = e->episode[copy];
-
-    for (size_t a = 0; a < e->spec->n_agents; a++)
-        e->returns[k * e->spec->n_agents + a] = step->episode_return[a][copy];
-    for (size_t m = 0; m < e->spec->n_metrics; m++)
-        e->metrics[k * e->spec->n_metrics + m] = step->episode_metric[m][copy];
-    e->lengths[k] = step->episode_length[copy];
-    e->finished++;
-}
-
-static void end_long_episodes(struct evaluation *e)
+static void take_step(struct evaluation *e)
 {
     struct env_step *step = &e->step;
 
@@ -166,29 +150,29 @@ static void end_long_episodes(struct evaluation *e)
             step->ended[copy] || (e->args.max_steps > 0 && !step->discarded[copy] &&
                                   step->episode_length[copy] >= e->args.max_steps);
     step->ended = e->ended;
-}
-
-static void take_step(struct evaluation *e)
-{
-    const struct env_step *step = &e->step;
-
-    end_long_episodes(e);
     if (e->args.on_step != NULL)
         e->args.on_step(e->args.ctx, e->env, step);
     for (size_t copy = 0; copy < e->copies; copy++) {
+        const uint64_t k = e->episode[copy];
+
         if (is_idle(e, copy))
             continue;
         if (step->skipped[copy]) {
-            e->lengths[e->episode[copy]] = 0;
+            e->lengths[k] = 0;
             e->finished++;
             next_episode(e, copy);
             continue;
         }
         if (step->discarded[copy]) /* play this episode again from its beginning */
-            vec_env_reset_copy(e->env, copy, e->episode[copy]);
+            vec_env_reset_copy(e->env, copy, k);
         if (!step->ended[copy])
             continue;
-        keep_result(e, step, copy);
+        for (size_t a = 0; a < e->spec->n_agents; a++)
+            e->returns[k * e->spec->n_agents + a] = step->episode_return[a][copy];
+        for (size_t m = 0; m < e->spec->n_metrics; m++)
+            e->metrics[k * e->spec->n_metrics + m] = step->episode_metric[m][copy];
+        e->lengths[k] = step->episode_length[copy];
+        e->finished++;
         next_episode(e, copy);
     }
 }
@@ -275,20 +259,6 @@ void evaluation_cancel(struct evaluation *e)
 
 /* ---- creating, starting, freeing ---- */
 
-static int describe(struct evaluation *e, struct err *err)
-{
-    CHECK(agent_table_count(e->args.agents) >= e->spec->n_agents);
-    e->descriptions = xcalloc(e->spec->n_agents, sizeof(*e->descriptions));
-    for (size_t a = 0; a < e->spec->n_agents; a++) {
-        int rc = description_parse(&e->descriptions[a],
-                                   &agent_table_description(e->args.agents, a)->body,
-                                   e->spec->agents[a].name, err);
-        if (rc < 0)
-            return rc;
-    }
-    return 0;
-}
-
 static void allocate(struct evaluation *e)
 {
     size_t n = e->spec->n_agents;
@@ -332,7 +302,12 @@ int evaluation_new(struct evaluation **ret, const struct evaluation_args *args,
         vec_env_new(&e->env, args->env, args->seed, ENV_DRAWS_EVALUATION, e->copies, err);
     if (rc == 0) {
         e->spec = vec_env_spec(e->env);
-        rc = describe(e, err);
+        CHECK(agent_table_count(e->args.agents) >= e->spec->n_agents);
+        e->descriptions = xcalloc(e->spec->n_agents, sizeof(*e->descriptions));
+        for (size_t a = 0; a < e->spec->n_agents && rc == 0; a++)
+            rc = description_parse(&e->descriptions[a],
+                                   &agent_table_description(e->args.agents, a)->body,
+                                   e->spec->agents[a].name, err);
     }
     if (rc < 0) {
         evaluation_free(e);

@@ -3,7 +3,6 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/msg/protocol.h"
-#include "supervisor/rollout/tensor_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,17 +34,6 @@ static int are_together(const struct run_config *c, const struct sharing *s, siz
            shares == (s->group_of[k] != SHARING_NONE) && (!shares || repeat_alike(a, b));
 }
 
-static void add_group(struct learning_groups *to, const struct run_config *c,
-                      size_t first)
-{
-    struct learning_group *g = &to->group[to->n];
-
-    *g = (struct learning_group){.first = first};
-    (void)snprintf(g->draws, sizeof(g->draws), "experience%s%s", to->n > 0 ? "/" : "",
-                   to->n > 0 ? c->agents[first].name : "");
-    to->group_of[first] = to->n++;
-}
-
 void learning_groups_init(struct learning_groups *ret, const struct run_config *config,
                           const struct sharing *sharing)
 {
@@ -59,10 +48,13 @@ void learning_groups_init(struct learning_groups *ret, const struct run_config *
             continue;
         while (g < ret->n && !are_together(config, sharing, ret->group[g].first, i))
             g++;
-        if (g < ret->n)
-            ret->group_of[i] = g;
-        else
-            add_group(ret, config, i);
+        ret->group_of[i] = g;
+        if (g == ret->n) {
+            ret->group[ret->n++].first = i;
+            (void)snprintf(ret->group[g].draws, sizeof(ret->group[g].draws),
+                           "experience%s%s", g > 0 ? "/" : "",
+                           g > 0 ? config->agents[i].name : "");
+        }
     }
 }
 

@@ -30,6 +30,16 @@ struct probe_place {      /* a request of the round */
     size_t groups, batch, length;
 };
 
+/* A stage's place among those of a boundary: what comes later may depend on it, whichever
+ * process answers first. Compared member by member, in this order. */
+struct probe_turn {
+    uint64_t update; /* of all groups of learners */
+    uint64_t group;
+    uint64_t from; /* the first of the stages that are repeated with it, or itself */
+    uint64_t pass, stage;
+    uint64_t turn; /* of its process, where they take turns; else 0 */
+};
+
 struct probe_value {
     const struct probe_place *at;
     uint64_t run; /* number of the graph's run in the request */
@@ -54,6 +64,10 @@ struct probe {
     /* A request, before its frame's length is filled in. */
     void (*on_request)(void *ctx, const struct probe_place *at, const void *frame,
                        size_t len);
+    /* After the answer to a stage that writes, in every round, the probe's or not: the
+     * variables of the process. NULL: nobody looks. */
+    void (*on_written)(void *ctx, const struct probe_place *at,
+                       const struct probe_turn *turn, const void *block, size_t bytes);
     /* A result that is not finite, and that ends a run. */
     void (*on_ends)(void *ctx, const struct probe_place *at, const char *why);
     void *ctx;

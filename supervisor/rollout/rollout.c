@@ -81,21 +81,6 @@ static int enter_act(struct rollout *r, struct err *err)
     return rollout_look(r) ? WAITS : begin_acting(r, err);
 }
 
-static void count_episodes(struct rollout *r, const struct env_step *step)
-{
-    for (size_t e = 0; e < r->copies; e++) {
-        if (!step->ended[e])
-            continue;
-        for (size_t a = 0; a < r->n_agents; a++)
-            r->returns[a] = step->episode_return[a][e];
-        for (size_t m = 0; m < r->spec->n_metrics; m++)
-            r->env_metrics[m] = step->episode_metric[m][e];
-        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e],
-                            r->env_metrics);
-        r->episodes++;
-    }
-}
-
 /* If rc means a full disk and there is an on_full, calls it and waits. */
 static int wait_for_space(struct rollout *r, int rc, const struct err *err)
 {
@@ -105,12 +90,6 @@ static int wait_for_space(struct rollout *r, int rc, const struct err *err)
     if (r->full)
         cb->on_full(cb->ctx, err);
     return r->full ? WAITS : rc;
-}
-
-static int step_environments(struct rollout *r, struct err *err)
-{
-    row_writer_before(r->writer, r->args.env, store_rows(r->args.store, r->copies));
-    return vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
 }
 
 /* Whether the run has reached the step at which it is to stop. */
@@ -138,29 +117,36 @@ static void note_due(struct rollout *r)
     rollout_note_change(r);
 }
 
-/* A discarded episode ends, too: with a row in which no agent is alive. */
-static void add_to_episodes(struct rollout *r, const struct env_step *step)
-{
-    for (size_t e = 0; e < r->copies; e++)
-        r->ended[e] = step->ended[e] | step->discarded[e];
-    episodes_add(r->episode_rows, store_head(r->args.store) - r->copies, step->first,
-                 r->ended, store_window_first(r->args.store));
-}
-
 /* After the step of all copies: appends the rows and finds what is due. */
 static int end_step(struct rollout *r, struct err *err)
 {
+    const struct env_step *step = &r->step;
     int rc;
 
     if (!r->full)
-        row_writer_after(r->writer, &r->step, r->acting,
+        row_writer_after(r->writer, step, r->acting,
                          store_rows(r->args.store, r->copies));
     rc = store_append(r->args.store, r->copies, err);
     if ((rc = wait_for_space(r, rc, err)) != DONE_AT_ONCE)
         return rc;
-    count_episodes(r, &r->step);
-    if (r->episode_rows != NULL)
-        add_to_episodes(r, &r->step);
+    for (size_t e = 0; e < r->copies; e++) {
+        if (!step->ended[e])
+            continue;
+        for (size_t a = 0; a < r->n_agents; a++)
+            r->returns[a] = step->episode_return[a][e];
+        for (size_t m = 0; m < r->spec->n_metrics; m++)
+            r->env_metrics[m] = step->episode_metric[m][e];
+        metrics_add_episode(r->args.metrics, r->returns, step->episode_length[e],
+                            r->env_metrics);
+        r->episodes++;
+    }
+    if (r->episode_rows != NULL) {
+        /* a discarded episode ends, too: with a row in which no agent is alive */
+        for (size_t e = 0; e < r->copies; e++)
+            r->ended[e] = step->ended[e] | step->discarded[e];
+        episodes_add(r->episode_rows, store_head(r->args.store) - r->copies, step->first,
+                     r->ended, store_window_first(r->args.store));
+    }
     rollout_add_to_priorities(r);
     note_due(r);
     return DONE_AT_ONCE;
@@ -168,13 +154,16 @@ static int end_step(struct rollout *r, struct err *err)
 
 static int enter_step(struct rollout *r, struct err *err)
 {
-    int rc;
+    int rc = 0;
 
     if (r->serving != NULL) {
         rollout_serve_boundary(r);
         return DONE_AT_ONCE;
     }
-    rc = r->full ? 0 : step_environments(r, err);
+    if (!r->full) {
+        row_writer_before(r->writer, r->args.env, store_rows(r->args.store, r->copies));
+        rc = vec_env_step(r->args.env, acting_actions(r->acting), &r->step, err);
+    }
     if (rc == ENV_LATER)
         return WAITS;
     return rc < 0 ? rc : end_step(r, err);
@@ -224,6 +213,7 @@ void rollout_checkpoint_taken(struct rollout *r)
 
 void rollout_checkpoint_failed(struct rollout *r, uint64_t step)
 {
+    verdict_keep_failed(&r->verdict, step);
     if (step != r->env_steps)
         return;
     r->fsm.saved = 0;
@@ -353,6 +343,36 @@ static void on_env_ready(void *ctx)
         rollout_fail(r, &err);
 }
 
+const struct verdict *rollout_verdict(const struct rollout *r)
+{
+    return &r->verdict;
+}
+
+void rollout_set_verdict(struct rollout *r, const struct verdict *v)
+{
+    r->verdict = *v;
+}
+
+/* The evaluation may end the run: as by its length, with a row of metrics and a checkpoint. A
+ * new best one needs a checkpoint of its weights, which are those of this boundary. */
+static void judge(struct rollout *r)
+{
+    const struct run_config *c = r->config;
+    const struct stop_when_config *stop = &c->run.stop_when;
+    const struct keep_best_config *keep = &c->checkpoint.keep_best;
+    const struct metrics *m = r->args.metrics;
+    struct due due = {0};
+
+    if (c->run.has_stop_when) {
+        verdict_take(&r->verdict, stop, metrics_evaluated(m, stop->metric), r->env_steps);
+        due.end = due.log = due.checkpoint = verdict_ends(&r->verdict, stop);
+    }
+    if (c->checkpoint.has_keep_best)
+        due.checkpoint |= verdict_keep(&r->verdict, keep,
+                                       metrics_evaluated(m, keep->metric), r->env_steps);
+    rollout_fsm_add_due(&r->fsm, &due);
+}
+
 static void on_evaluated(void *ctx, const struct evaluation_result *result)
 {
     struct rollout *r = ctx;
@@ -361,6 +381,7 @@ static void on_evaluated(void *ctx, const struct evaluation_result *result)
         return;
     metrics_add_evaluation(r->args.metrics, result->return_mean, result->length_mean,
                            result->metric_mean);
+    judge(r);
     if (r->args.callbacks.on_evaluation != NULL)
         r->args.callbacks.on_evaluation(r->args.callbacks.ctx, result);
     rollout_resume(r);
@@ -471,25 +492,18 @@ void rollout_abort(struct rollout *r)
 
 /* ---- life ---- */
 
-static int parse_descriptions(struct rollout *r, struct err *err)
+static int describe(struct rollout *r, struct err *err)
 {
+    const size_t n = agent_table_count(r->args.agents);
     int rc = 0;
 
+    r->first_ps = n - r->sharing.n_groups;
+    CHECK(r->first_ps == r->n_agents || r->first_ps == r->n_agents + 1);
     for (size_t a = 0; a < r->n_agents && rc == 0; a++)
         rc = description_parse(&r->descriptions[a],
                                &agent_table_description(r->args.agents, a)->body,
                                r->names[a], err);
-    return rc;
-}
-
-static int describe(struct rollout *r, struct err *err)
-{
-    const size_t n = agent_table_count(r->args.agents);
-    int rc;
-
-    r->first_ps = n - r->sharing.n_groups;
-    CHECK(r->first_ps == r->n_agents || r->first_ps == r->n_agents + 1);
-    if ((rc = parse_descriptions(r, err)) < 0 ||
+    if (rc < 0 ||
         (rc = update_plan_init(&r->plan, &r->groups, r->descriptions, r->names,
                                r->n_agents, err)) < 0 ||
         (rc = rollout_find_groups(r, err)) < 0)
@@ -534,13 +548,18 @@ int rollout_make_evaluation(struct rollout *r, struct err *err)
 static int make_log(struct rollout *r, struct err *err)
 {
     struct store_layout layout;
-    int rc = row_writer_layout(&layout, r->spec, r->descriptions, err);
+    int rc;
 
+    /* Without an environment no row is written, whatever columns an earlier build gave the
+     * log that a run is resumed with. */
+    if (r->serving != NULL && store_layout(r->args.store)->n_columns > 0)
+        return 0;
+    rc = row_writer_layout(&layout, r->spec, r->descriptions, err);
     if (rc < 0)
         return rc;
     rc = store_describe(r->args.store, &layout, err);
     store_layout_done(&layout);
-    if (rc == 0)
+    if (rc == 0 && r->serving == NULL)
         r->writer = row_writer_new(store_layout(r->args.store), r->spec, r->descriptions,
                                    r->copies);
     return rc;
@@ -560,7 +579,7 @@ static int parse_reads(struct rollout *r, struct err *err)
     int rc = 0;
 
     r->reads = xcalloc(n, l->n_columns);
-    for (size_t i = 0; rc == 0 && i < n; i++)
+    for (size_t i = 0; r->serving == NULL && rc == 0 && i < n; i++)
         rc = log_reads_parse(r->reads + i * l->n_columns, l,
                              &agent_table_description(r->args.agents, i)->body,
                              name_of_process(r, i), err);

@@ -16,6 +16,8 @@
  * Starts   when the table is ready (descriptions known); rollout_new writes the header of
  *          a new log, or checks that of an existing one. To resume a run, call
  *          rollout_state_load before rollout_start.
+ * End      the boundary at which the run's length is reached (run_length.h), or whose evaluation
+ *          ends it by run.stop_when (verdict.h).
  * Batches  G = 1: one batch for all agents of a group. If a member's settings have
  *          own_batches, G = A: every agent is sent all batches, so that its proposals cover
  *          the rows of all agents; agent a learns only from its own batch, batch a.
@@ -38,6 +40,7 @@
 #include "supervisor/rollout/evaluation.h"
 #include "supervisor/rollout/probe.h"
 #include "supervisor/rollout/sharing.h"
+#include "supervisor/rollout/verdict.h"
 #include "supervisor/store/store.h"
 
 #include <stddef.h>
@@ -207,6 +210,10 @@ void rollout_take_back(struct rollout *r);
 void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len);
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err);
+/* What follows from the evaluations so far. A run that is resumed gets that of its checkpoint,
+ * before rollout_start. */
+const struct verdict *rollout_verdict(const struct rollout *r);
+void rollout_set_verdict(struct rollout *r, const struct verdict *v);
 /* Sets the agents' positions from a saved state: an agent may be given up before
  * rollout_state_load, and that is journaled with its position. learners: agents of the
  * environment. ERR_FORMAT. */

@@ -171,13 +171,6 @@ static void collect(struct settings *s, const struct config_change *c)
     rollout_change_add(s, c, ".over", v.over);
 }
 
-static void settings_done(struct settings *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        free(s->list[i].key);
-    free(s->list);
-}
-
 static void on_set(void *ctx, size_t agent, const struct msg *response)
 {
     struct rollout *r = ctx;
@@ -186,34 +179,25 @@ static void on_set(void *ctx, size_t agent, const struct msg *response)
         rollout_resume(r);
 }
 
-/* Sends the n settings of the list, which are all for one process. */
-static int send_set(struct rollout *r, const struct setting *list, size_t n,
-                    struct err *err)
-{
-    struct msg_out *o = agent_request_begin(r->args.agents, list->agent, "set", 1);
-    int rc;
-
-    msg_map(o, 1);
-    msg_key(o, "changes");
-    msg_map(o, n);
-    for (size_t i = 0; i < n; i++)
-        msg_put_f64(o, list[i].key, list[i].value);
-    rc = agent_request_send(r->args.agents, list->agent, on_set, r, err);
-    if (rc == 0)
-        r->outstanding++;
-    return rc;
-}
-
 static int send_all(struct rollout *r, const struct settings *s, struct err *err)
 {
     for (size_t i = 0, end; i < s->n; i = end) {
+        const size_t agent = s->list[i].agent;
+        struct msg_out *o;
         int rc;
 
-        for (end = i + 1; end < s->n && s->list[end].agent == s->list[i].agent;)
+        for (end = i + 1; end < s->n && s->list[end].agent == agent;)
             end++;
-        rc = send_set(r, s->list + i, end - i, err);
+        o = agent_request_begin(r->args.agents, agent, "set", 1);
+        msg_map(o, 1);
+        msg_key(o, "changes");
+        msg_map(o, end - i);
+        for (size_t k = i; k < end; k++)
+            msg_put_f64(o, s->list[k].key, s->list[k].value);
+        rc = agent_request_send(r->args.agents, agent, on_set, r, err);
         if (rc < 0)
             return rc;
+        r->outstanding++;
     }
     return r->outstanding > 0 ? WAITS : DONE_AT_ONCE;
 }
@@ -237,6 +221,8 @@ int rollout_change(struct rollout *r, const struct run_config *from,
             collect(&s, &d.list[i]);
     config_diff_done(&d);
     rc = send_all(r, &s, err);
-    settings_done(&s);
+    for (size_t i = 0; i < s.n; i++)
+        free(s.list[i].key);
+    free(s.list);
     return rc;
 }

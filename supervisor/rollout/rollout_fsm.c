@@ -39,6 +39,14 @@ void rollout_fsm_set_due(struct rollout_fsm *f, const struct due *due)
     f->due = *due;
 }
 
+void rollout_fsm_add_due(struct rollout_fsm *f, const struct due *more)
+{
+    CHECK(f->state == ROLLOUT_EVALUATE);
+    f->due.log |= more->log;
+    f->due.checkpoint |= more->checkpoint;
+    f->due.end |= more->end;
+}
+
 void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct due *left)
 {
     CHECK(f->state == ROLLOUT_IDLE);

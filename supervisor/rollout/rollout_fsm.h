@@ -70,6 +70,8 @@ void rollout_fsm_init(struct rollout_fsm *f, const struct stage_decl *stages,
 enum rollout_effect rollout_fsm_step(struct rollout_fsm *f, enum rollout_event event);
 /* Sets what is due at this boundary. Call it in STEP, before FINISHED. */
 void rollout_fsm_set_due(struct rollout_fsm *f, const struct due *due);
+/* Adds work to this boundary, or makes it the last one. Call it in EVALUATE, before FINISHED. */
+void rollout_fsm_add_due(struct rollout_fsm *f, const struct due *more);
 /* Resumes in the middle of a boundary with this work left. Call it before START. */
 void rollout_fsm_resume_midway(struct rollout_fsm *f, const struct due *left);
 /* Stops at this boundary, after what is left there. Call it before START. */

@@ -67,6 +67,7 @@ struct rollout {
     struct exchange *exchange;
     struct evaluation *evaluation;    /* NULL: none is configured */
     struct env_config evaluation_env; /* the evaluation's; borrows from the run's */
+    struct verdict verdict;           /* what follows from the evaluations so far */
     struct serving *serving;          /* NULL: the run has an environment */
     struct serving *looking;          /* NULL: it has none */
     double *returns;                  /* [A] scratch */

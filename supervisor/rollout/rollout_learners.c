@@ -103,29 +103,22 @@ static struct row_index index_of(const struct rollout *r, const struct learners 
 
 /* ---- life ---- */
 
-/* A resumed run reads its episodes from the log (rollout_state_load). */
-static void make_episodes(struct rollout *r)
-{
-    int is_needed = 0;
-
-    for (size_t g = 0; g < r->groups.n; g++)
-        is_needed |=
-            r->plan.of[g] != NULL && row_source_needs_episodes(&r->learners[g].source);
-    if (r->serving != NULL || !is_needed)
-        return;
-    r->episode_rows = episodes_new(r->copies);
-    r->ended = xcalloc(r->copies, 1);
-}
-
 int rollout_make_learners(struct rollout *r, struct err *err)
 {
-    int rc;
+    int needs_episodes = 0, rc;
 
     r->learners = xcalloc(r->groups.n + 1, sizeof(*r->learners));
     rc = rollout_make_sources(r, err);
     if (rc < 0)
         return rc;
-    make_episodes(r);
+    for (size_t g = 0; g < r->groups.n; g++)
+        needs_episodes |=
+            r->plan.of[g] != NULL && row_source_needs_episodes(&r->learners[g].source);
+    if (r->serving == NULL && needs_episodes) {
+        /* a resumed run reads its episodes from the log (rollout_state_load) */
+        r->episode_rows = episodes_new(r->copies);
+        r->ended = xcalloc(r->copies, 1);
+    }
     for (size_t g = 0; g < r->groups.n; g++) {
         struct learners *l = &r->learners[g];
 
@@ -219,25 +212,24 @@ void rollout_count_update(struct rollout *r)
 
 /* ---- candidates of draws by priority ---- */
 
-static void add_rows(const struct rollout *r, struct learners *l)
+void rollout_add_to_priorities(struct rollout *r)
 {
     const uint64_t row = store_head(r->args.store) - r->copies;
 
-    priorities_append(l->priorities, row, r->copies);
-    for (size_t e = 0; e < r->copies; e++) {
-        uint64_t first = row + e;
+    for (size_t g = 0; g < r->groups.n; g++) {
+        struct learners *l = &r->learners[g];
 
-        if (l->source.kind == ROWS_TRANSITIONS ||
-            episodes_newest(r->episode_rows, e, &first))
-            priorities_add(l->priorities, first);
+        if (l->priorities == NULL)
+            continue;
+        priorities_append(l->priorities, row, r->copies);
+        for (size_t e = 0; e < r->copies; e++) {
+            uint64_t first = row + e;
+
+            if (l->source.kind == ROWS_TRANSITIONS ||
+                episodes_newest(r->episode_rows, e, &first))
+                priorities_add(l->priorities, first);
+        }
     }
-}
-
-void rollout_add_to_priorities(struct rollout *r)
-{
-    for (size_t g = 0; g < r->groups.n; g++)
-        if (r->learners[g].priorities != NULL)
-            add_rows(r, &r->learners[g]);
 }
 
 static void begin_priorities(const struct rollout *r, struct learners *l)

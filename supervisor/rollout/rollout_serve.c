@@ -464,24 +464,6 @@ static int make_served(struct served **ret, const msgpack_object *params, struct
     return 0;
 }
 
-static int refuse(const struct rollout *r, const struct serving *s, struct err *err)
-{
-    if (r->over)
-        return err_set(err, ERR_STATE, "the run is over");
-    if (s->n_waiting >= WAITING_MAX || s->waiting_bytes >= WAITING_MAX_BYTES)
-        return err_set(err, ERR_LIMIT, "%zu requests are queued already", s->n_waiting);
-    return 0;
-}
-
-static int refuse_writing(struct served *x, struct err *err)
-{
-    served_free(x);
-    return err_set(
-        err, ERR_STATE,
-        "this run has an environment and drives its agents itself: clients may "
-        "fetch, but targets are for those of env.id: none");
-}
-
 int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
                 rollout_run_fn fn, void *ctx, struct err *err)
 {
@@ -491,10 +473,19 @@ int rollout_run(struct rollout *r, size_t agent, const msgpack_object *params,
     int rc;
 
     CHECK(agent < r->n_agents);
-    if ((rc = refuse(r, s, err)) < 0 || (rc = make_served(&x, params, err)) < 0)
+    if (r->over)
+        return err_set(err, ERR_STATE, "the run is over");
+    if (s->n_waiting >= WAITING_MAX || s->waiting_bytes >= WAITING_MAX_BYTES)
+        return err_set(err, ERR_LIMIT, "%zu requests are queued already", s->n_waiting);
+    if ((rc = make_served(&x, params, err)) < 0)
         return rc;
-    if (x->writes && r->serving == NULL)
-        return refuse_writing(x, err);
+    if (x->writes && r->serving == NULL) {
+        served_free(x);
+        return err_set(
+            err, ERR_STATE,
+            "this run has an environment and drives its agents itself: clients may "
+            "fetch, but targets are for those of env.id: none");
+    }
     q = &s->queues[agent];
     x->fn = fn;
     x->ctx = ctx;

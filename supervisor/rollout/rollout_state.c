@@ -40,28 +40,10 @@ void rollout_take_back(struct rollout *r)
     acting_undo(r->acting);
 }
 
-static void save_left(struct wbuf *b, const struct due *left)
-{
-    wbuf_u64(b, left->updates);
-    wbuf_u8(b, left->evaluate != 0);
-    wbuf_u8(b, left->log != 0);
-    wbuf_u8(b, left->checkpoint != 0);
-}
-
-static void save_resume_points(const struct rollout *r, struct wbuf *b)
+void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
 {
     const int kept = rollout_hold(r) == ROLLOUT_HOLDS_KEPT;
     struct agent_resume_point s;
-
-    for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
-        agent_table_get_resume_point(r->args.agents, a, kept, &s);
-        wbuf_u8(b, (uint8_t)s.mode);
-        wbuf_u64(b, s.position);
-    }
-}
-
-void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
-{
     size_t env_bytes = vec_env_state_bytes(r->args.env), metrics_bytes;
     uint8_t *env = xmalloc(env_bytes), *metrics;
     struct due left;
@@ -76,14 +58,21 @@ void rollout_state_save(const struct rollout *r, uint8_t **ret, size_t *ret_len)
     wbuf_u64(&b, r->env_steps);
     wbuf_u64(&b, r->episodes);
     wbuf_u64(&b, r->updates);
-    save_left(&b, &left);
+    wbuf_u64(&b, left.updates);
+    wbuf_u8(&b, left.evaluate != 0);
+    wbuf_u8(&b, left.log != 0);
+    wbuf_u8(&b, left.checkpoint != 0);
     wbuf_u64(&b, store_head(r->args.store));
     save_block(&b, env, env_bytes);
     save_block(&b, metrics, metrics_bytes);
     for (size_t a = 0; a < r->n_agents; a++)
         save_block(&b, acting_carry(r->acting, a),
                    r->copies * r->descriptions[a].carry * sizeof(float));
-    save_resume_points(r, &b);
+    for (size_t a = 0; a < agent_table_count(r->args.agents); a++) {
+        agent_table_get_resume_point(r->args.agents, a, kept, &s);
+        wbuf_u8(&b, (uint8_t)s.mode);
+        wbuf_u64(&b, s.position);
+    }
     exchange_state_save(r->exchange, &b);
     rollout_serve_save(r, &b);
     rollout_save_learners(r, &left, &b);
@@ -180,27 +169,6 @@ int rollout_state_positions(struct agent_table *agents, size_t learners,
                : err_set(err, ERR_FORMAT, "driver state: wrong length");
 }
 
-/* Resumes in the middle of a boundary. `end` is not saved: it follows from the
- * intervals. */
-static void resume_midway(struct rollout *r, struct due *left)
-{
-    const struct due_at now = {
-        .before = r->env_steps, .steps = r->env_steps, .episodes = r->episodes};
-
-    left->end = rollout_due(r, &now).end;
-    rollout_fsm_resume_midway(&r->fsm, left);
-}
-
-/* Reads the episodes from the log. A copy at time 0 has ended one in its newest row. */
-static int read_episodes(struct rollout *r, struct err *err)
-{
-    if (r->episode_rows == NULL)
-        return 0;
-    for (size_t e = 0; e < r->copies; e++)
-        r->ended[e] = vec_env_time(r->args.env, e) == 0;
-    return episodes_read(r->episode_rows, r->args.store, r->ended, err);
-}
-
 int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
                        struct err *err)
 {
@@ -229,13 +197,26 @@ int rollout_state_load(struct rollout *r, const uint8_t *data, size_t len,
         return err_set(err, ERR_STATE, "driver state is at row %llu, the log is at %llu",
                        (unsigned long long)head,
                        (unsigned long long)store_head(r->args.store));
-    if (at.is_midway)
-        resume_midway(r, &left);
-    else
+    if (at.is_midway) {
+        const struct due_at now = {
+            .before = r->env_steps, .steps = r->env_steps, .episodes = r->episodes};
+
+        /* `end` is not saved: it follows from the intervals */
+        left.end = rollout_due(r, &now).end;
+        rollout_fsm_resume_midway(&r->fsm, &left);
+    } else {
         r->fsm.saved = 1; /* the state comes from this boundary's checkpoint */
-    if ((rc = vec_env_state_load(r->args.env, env, env_len, err)) < 0 ||
-        (rc = read_episodes(r, err)) < 0)
+    }
+    if ((rc = vec_env_state_load(r->args.env, env, env_len, err)) < 0)
         return rc;
+    if (r->episode_rows != NULL) {
+        /* a copy at time 0 has ended an episode in its newest row */
+        for (size_t e = 0; e < r->copies; e++)
+            r->ended[e] = vec_env_time(r->args.env, e) == 0;
+        rc = episodes_read(r->episode_rows, r->args.store, r->ended, err);
+        if (rc < 0)
+            return rc;
+    }
     rollout_begin_priorities(r);
     return metrics_state_load(r->args.metrics, metrics, metrics_len, err);
 }

@@ -42,11 +42,6 @@ static size_t place_of(const struct rollout *r, size_t runner)
     return runner <= r->n_agents ? runner : r->first_ps + runner - r->n_agents - 1;
 }
 
-static size_t runner_at(const struct rollout *r, size_t place)
-{
-    return place < r->first_ps ? place : place - r->first_ps + r->n_agents + 1;
-}
-
 static const char *runner_name(const struct rollout *r, size_t runner)
 {
     if (runner > r->n_agents)
@@ -110,16 +105,6 @@ static int number_of(const msgpack_object *o, double *ret)
     }
 }
 
-static void show_scalar(const struct rollout *r, size_t runner,
-                        const msgpack_object_str *name, double value)
-{
-    const struct probe_place at = probe_place_of(r, runner);
-    char text[STAGE_OUTPUT_MAX + 1];
-
-    (void)snprintf(text, sizeof(text), "%.*s", (int)name->size, name->ptr);
-    r->args.probe->on_scalar(r->args.probe->ctx, &at, text, value);
-}
-
 /* bad: set for the first value that is not finite, if such a value ends the run. */
 static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv *kv,
                        struct err *bad, struct err *err)
@@ -135,8 +120,13 @@ static int take_scalar(struct rollout *r, size_t runner, const msgpack_object_kv
     if (!isfinite(value) && bad->code == 0 && nonfinite_ends(r, runner))
         (void)err_set(bad, ERR_NONFINITE, "%.*s is %g", (int)name->size, name->ptr,
                       value);
-    if (is_probed(r))
-        show_scalar(r, runner, name, value);
+    if (is_probed(r)) {
+        const struct probe_place at = probe_place_of(r, runner);
+        char text[STAGE_OUTPUT_MAX + 1];
+
+        (void)snprintf(text, sizeof(text), "%.*s", (int)name->size, name->ptr);
+        r->args.probe->on_scalar(r->args.probe->ctx, &at, text, value);
+    }
     metrics_add_scalar(r->args.metrics, place_of(r, runner), name->ptr, name->size,
                        value);
     return 0;
@@ -178,6 +168,16 @@ static int take_probed(struct rollout *r, size_t runner, const msgpack_object *b
 static struct learners *learners_of(const struct rollout *r, int stage)
 {
     return &r->learners[r->plan.stage[stage].group];
+}
+
+/* The number of learners whose turn comes before the runner's. */
+static size_t turns_before(const struct learners *l, size_t runner)
+{
+    size_t n = 0;
+
+    while (l->order[n] != runner)
+        n++;
+    return n;
 }
 
 /* Reads priorities (G, B), or (1, B) for the batch that the agent learns from. */
@@ -223,6 +223,46 @@ static int take_stage_answer(struct rollout *r, size_t runner, const msgpack_obj
                         nonfinite_ends(r, runner) && !is_probed(r), err);
 }
 
+/* The first of the stages that are repeated with this one; itself: it is not repeated. */
+static int begin_of_passes(const struct rollout *r, int stage)
+{
+    int i = stage;
+
+    while (i + 1 < r->plan.n && r->plan.stage[i].repeat <= 1)
+        i++;
+    return r->plan.stage[i].repeat > 1 && r->plan.stage[i].repeat_from < stage
+               ? r->plan.stage[i].repeat_from
+               : stage;
+}
+
+/* Shows a replay what a stage made of the variables. */
+static int show_written(const struct rollout *r, size_t runner, struct err *err)
+{
+    const int stage = r->runners[runner].stage;
+    const struct stage_decl *s = &r->plan.stage[stage];
+    const struct probe *p = r->args.probe;
+    const void *block;
+    size_t bytes;
+    int rc;
+
+    if (p == NULL || p->on_written == NULL || !s->writes)
+        return 0;
+    rc = agent_table_block(r->args.agents, place_of(r, runner), &block, &bytes, err);
+    if (rc == 0) {
+        const struct probe_place at = probe_place_of(r, runner);
+        const struct probe_turn turn = {
+            .update = r->updates,
+            .group = s->group,
+            .from = (uint64_t)begin_of_passes(r, stage),
+            .pass = r->fsm.repeat,
+            .stage = (uint64_t)stage,
+            .turn = s->turns ? turns_before(learners_of(r, stage), runner) : 0};
+
+        p->on_written(p->ctx, &at, &turn, block, bytes);
+    }
+    return rc;
+}
+
 /* ---- which runner can run which stage ---- */
 
 static size_t n_runners(const struct rollout *r)
@@ -264,16 +304,6 @@ static int all_finished(const struct rollout *r, int stage)
         if (!has_finished(r, stage, i))
             return 0;
     return 1;
-}
-
-/* The number of learners whose turn comes before the runner's. */
-static size_t turns_before(const struct learners *l, size_t runner)
-{
-    size_t n = 0;
-
-    while (l->order[n] != runner)
-        n++;
-    return n;
 }
 
 /* Whether everyone before the runner has had its turn. */
@@ -350,7 +380,8 @@ static int send_ready(struct rollout *r, struct err *err);
 static void on_stage_response(void *ctx, size_t place, const struct msg *response)
 {
     struct rollout *r = ctx;
-    const size_t agent = runner_at(r, place);
+    const size_t agent =
+        place < r->first_ps ? place : place - r->first_ps + r->n_agents + 1;
     struct runner *x = &r->runners[agent];
     struct err err = {0};
 
@@ -360,7 +391,8 @@ static void on_stage_response(void *ctx, size_t place, const struct msg *respons
         return;
     if (agent_response_is_absent(response)) {
         exchange_put_nothing(r->exchange, x->stage, agent);
-    } else if (take_stage_answer(r, agent, &response->body, &err) < 0) {
+    } else if (take_stage_answer(r, agent, &response->body, &err) < 0 ||
+               show_written(r, agent, &err) < 0) {
         const char *name = runner_name(r, agent);
 
         (void)err_wrap(&err, "%s: answer to stage '%s'", name,
@@ -386,16 +418,6 @@ static int is_taken(const struct rollout *r, size_t core)
     return 0;
 }
 
-/* A free core; the runner's previous one if that is free. */
-static size_t choose_core(const struct rollout *r, size_t runner)
-{
-    size_t core = r->runners[runner].core;
-
-    for (size_t i = 0; i < r->n_cores && is_taken(r, core); i++)
-        core = i;
-    return core;
-}
-
 /* Whether the request must name the stage's group: the agent is no member of it, and its
  * draws for that group must differ from its draws for others. Agents that do not learn
  * get no name for updates of the first group. */
@@ -405,13 +427,6 @@ static int asks_guest(const struct rollout *r, int stage, size_t runner)
     const size_t own = runner < r->n_agents ? r->groups.group_of[runner] : asks;
 
     return own != asks && (own != LEARNING_NONE || asks > 0);
-}
-
-static void show_request(const struct rollout *r, size_t runner, const struct msg_out *o)
-{
-    const struct probe_place at = probe_place_of(r, runner);
-
-    r->args.probe->on_request(r->args.probe->ctx, &at, o->buf.data, o->buf.size);
 }
 
 static int names_cores(const struct rollout *r)
@@ -467,8 +482,11 @@ static int send_stage(struct rollout *r, size_t runner, struct err *err)
         turn = (struct exchange_turn){l->order, turns_before(l, runner)};
     rc = exchange_pack(r->exchange, stage, runner, s->turns ? &turn : NULL, &shape, o,
                        err);
-    if (rc == 0 && is_probed(r))
-        show_request(r, runner, o);
+    if (rc == 0 && is_probed(r)) {
+        const struct probe_place at = probe_place_of(r, runner);
+
+        r->args.probe->on_request(r->args.probe->ctx, &at, o->buf.data, o->buf.size);
+    }
     return rc < 0 ? rc
                   : agent_request_send(r->args.agents, place, on_stage_response, r, err);
 }
@@ -503,8 +521,12 @@ static int send_ready(struct rollout *r, struct err *err)
 
     while (rc == 0 && r->outstanding < r->n_cores &&
            (runner = find_ready(r, &stage)) < none) {
-        r->runners[runner] = (struct runner){
-            .stage = stage, .is_at_work = 1, .core = choose_core(r, runner)};
+        size_t core = r->runners[runner].core; /* the previous one if that is free */
+
+        for (size_t i = 0; i < r->n_cores && is_taken(r, core); i++)
+            core = i;
+        r->runners[runner] =
+            (struct runner){.stage = stage, .is_at_work = 1, .core = core};
         r->outstanding++;
         if (last == none && is_on_this_core(r, runner))
             last = runner;
@@ -582,33 +604,24 @@ void rollout_find_cores(struct rollout *r)
         r->cores[i] = n > 0 ? known[i % n] : -1;
 }
 
-static void begin_update(struct rollout *r)
-{
-    rollout_keep(r);
-    r->update_began_ns = rollout_now_ns(r);
-    rollout_draw(r);
-}
-
-/* Begins a repetition: all runners begin at the state machine's stage. */
-static void begin_pass(struct rollout *r)
-{
-    for (size_t i = 0; i < n_runners(r); i++)
-        r->runners[i].stage = r->fsm.stage;
-    for (size_t g = 0; g < r->sharing.n_groups; g++) {
-        r->sharing_groups[g].step += (uint64_t)r->sharing_groups[g].has_stepped;
-        r->sharing_groups[g].has_stepped = 0;
-    }
-}
-
 int rollout_enter_update(struct rollout *r, struct err *err)
 {
     int rc;
 
-    if (r->fsm.stage == 0 && r->fsm.repeat == 0)
-        begin_update(r);
+    if (r->fsm.stage == 0 && r->fsm.repeat == 0) {
+        rollout_keep(r);
+        r->update_began_ns = rollout_now_ns(r);
+        rollout_draw(r);
+    }
     if (r->fsm.stage == 0 || r->fsm.stage <= r->stage_before ||
-        r->plan.stage[r->stage_before].repeat > 1)
-        begin_pass(r);
+        r->plan.stage[r->stage_before].repeat > 1) {
+        for (size_t i = 0; i < n_runners(r); i++)
+            r->runners[i].stage = r->fsm.stage;
+        for (size_t g = 0; g < r->sharing.n_groups; g++) {
+            r->sharing_groups[g].step += (uint64_t)r->sharing_groups[g].has_stepped;
+            r->sharing_groups[g].has_stepped = 0;
+        }
+    }
     r->stage_before = r->fsm.stage;
     rc = send_ready(r, err);
     if (rc < 0)

@@ -93,11 +93,13 @@ int row_source_is_ready(const struct row_source *s, const struct row_index *inde
     return store_window_rows(index->store) > 0;
 }
 
-/* Draws the first rows of B sequences into the first B places of the group. */
-static void draw_beginnings(const struct row_source *s, const struct row_index *index,
-                            size_t group, uint64_t update, uint64_t *rows)
+/* Draws the first rows, then fills in the sequences from the last one to the first.
+ * Sequence b begins at b * L, so that no first row is overwritten before it is read. */
+static void draw_group(const struct row_source *s, const struct row_index *index,
+                       size_t group, uint64_t update)
 {
     const struct rng_key key = s->keys[group];
+    uint64_t *rows = s->rows + group * s->batch * s->length;
 
     if (index->priorities != NULL)
         priorities_draw(index->priorities, key, update, index->beta, rows,
@@ -106,16 +108,6 @@ static void draw_beginnings(const struct row_source *s, const struct row_index *
         rng_below(key, update, 0, episodes_complete(index->episodes), rows, s->batch);
     else
         store_draw(index->store, key, update, rows, s->batch);
-}
-
-/* Draws the first rows, then fills in the sequences from the last one to the first.
- * Sequence b begins at b * L, so that no first row is overwritten before it is read. */
-static void draw_group(const struct row_source *s, const struct row_index *index,
-                       size_t group, uint64_t update)
-{
-    uint64_t *rows = s->rows + group * s->batch * s->length;
-
-    draw_beginnings(s, index, group, update, rows);
     if (s->kind == ROWS_TRANSITIONS && s->length == 1)
         return;
     for (size_t b = s->batch; b-- > 0;) {

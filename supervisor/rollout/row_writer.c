@@ -26,9 +26,12 @@ int row_writer_layout(struct store_layout *ret, const struct env_spec *spec,
 {
     struct store_extra *extra =
         xcalloc(spec->n_agents * DESCRIPTION_COLUMNS, sizeof(*extra));
+    struct env_spec none = {0};
     size_t n = 0;
     int rc;
 
+    if (strcmp(spec->id, "none") == 0)
+        spec = &none; /* no row is ever written, so no agent has columns */
     for (size_t a = 0; a < spec->n_agents; a++)
         for (int c = 0; c < descriptions[a].n_columns; c++)
             extra[n++] = (struct store_extra){spec->agents[a].name,
@@ -117,16 +120,6 @@ static void put_flags(const struct row_writer *w, uint8_t *rows, size_t at,
     }
 }
 
-/* Zeroes the actions of agents that have left: they executed nothing, whatever they
- * answered. */
-static void clear_actions(const struct row_writer *w, uint8_t *rows, size_t at,
-                          const uint8_t *alive, size_t width)
-{
-    for (size_t e = 0; e < w->copies; e++)
-        if (!alive[e])
-            memset(rows + e * w->row_bytes + at, 0, width * sizeof(float));
-}
-
 void row_writer_before(const struct row_writer *w, const struct vec_env *env,
                        uint8_t *rows)
 {
@@ -147,7 +140,10 @@ void row_writer_after(const struct row_writer *w, const struct env_step *step,
         size_t action = (size_t)w->spec->agents[a].space.width;
 
         put_bytes(w, rows, p->action, acting_actions(acting)[a], action * sizeof(float));
-        clear_actions(w, rows, p->action, step->alive[a], action);
+        /* an agent that has left executed nothing, whatever it answered */
+        for (size_t e = 0; e < w->copies; e++)
+            if (!step->alive[a][e])
+                memset(rows + e * w->row_bytes + p->action, 0, action * sizeof(float));
         put_rewards(w, rows, p->reward, step->reward[a]);
         put_bytes(w, rows, p->next_obs, step->next_obs[a],
                   env_obs_bytes(&w->spec->agents[a]));

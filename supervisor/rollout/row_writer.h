@@ -17,7 +17,8 @@
 
 struct row_writer; /* opaque */
 
-/* The columns of the log for these agents; release with store_layout_done. */
+/* The columns of the log for these agents; release with store_layout_done. Without an
+ * environment (none) no row is ever written: then the agents have no columns. */
 int row_writer_layout(struct store_layout *ret, const struct env_spec *spec,
                       const struct description *descriptions, struct err *err);
 /* layout: from row_writer_layout. All arguments are borrowed. */

@@ -212,26 +212,12 @@ static struct difference find_difference(const struct agent_config *a,
     return d;
 }
 
-static int check_settings(const struct making *m, const struct sharing_group *g,
-                          size_t agent)
-{
-    const struct agent_config *a = &m->config->agents[g->first],
-                              *b = &m->config->agents[agent];
-    const struct difference d = find_difference(a, b, NULL);
-
-    if (d.key[0] == '\0')
-        return 0;
-    return refuse(m, d.key,
-                  "%s shares parameters with %s through %s, so it cannot have a value of "
-                  "its own; expected one value for all of the group, as by defaults.%s",
-                  name_of(m, agent), name_of(m, g->first), g->ps, d.key);
-}
-
 static int check_member(const struct making *m, const struct sharing_group *g,
                         size_t agent)
 {
     const struct agent_config *a = &m->config->agents[agent];
     const struct algorithm_info *info = algorithm_of(a);
+    struct difference d;
     int rc;
 
     if (!info->shares)
@@ -244,8 +230,15 @@ static int check_member(const struct making *m, const struct sharing_group *g,
                       "expected stop: the agents that share parameters through %s need "
                       "%s in every step",
                       g->ps, name_of(m, agent));
-    rc = check_spaces(m, g->first, agent);
-    return rc < 0 ? rc : check_settings(m, g, agent);
+    if ((rc = check_spaces(m, g->first, agent)) < 0)
+        return rc;
+    d = find_difference(&m->config->agents[g->first], a, NULL);
+    if (d.key[0] == '\0')
+        return 0;
+    return refuse(m, d.key,
+                  "%s shares parameters with %s through %s, so it cannot have a value of "
+                  "its own; expected one value for all of the group, as by defaults.%s",
+                  name_of(m, agent), name_of(m, g->first), g->ps, d.key);
 }
 
 /* ---- teams with one central process ---- */

@@ -4,6 +4,7 @@
 #include "common/err/check.h"
 #include "common/io/beneath.h"
 #include "common/io/monotonic.h"
+#include "common/io/python_folder.h"
 #include "common/mem/xmalloc.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/proc/program.h"
@@ -47,7 +48,7 @@ struct hooks {
     } on[RUN_EVENT_COUNT];
     int has_any;
     int agent_fd, log_fd;
-    char *run, *dir; /* variables of the programs */
+    char *run, *dir, *python; /* variables of the programs */
     struct running running[HOOKS_MAX_RUNNING];
     TAILQ_HEAD(, waiting) waiting;
     size_t n_waiting;
@@ -130,8 +131,8 @@ static int start_program(struct hooks *h, struct running *r, const struct waitin
                                 .input = w->line,
                                 .output_fd = find_output(h),
                                 .timeout_ms = deadline_ms(h),
-                                .variables = {h->run, h->dir, event},
-                                .n_variables = 3};
+                                .variables = {h->run, h->dir, event, h->python},
+                                .n_variables = 4};
 
     (void)snprintf(event, sizeof(event), "BROOD_EVENT=%s", h->on[w->kind].key);
     CHECK(command->n <= PROGRAM_MAX_WORDS);
@@ -151,27 +152,6 @@ static void remove_first(struct hooks *h)
     free(w);
 }
 
-static void start_first(struct hooks *h, struct running *r)
-{
-    const struct waiting *w = TAILQ_FIRST(&h->waiting);
-    char name[256];
-    struct err err = {0};
-
-    if (start_program(h, r, w, &err) < 0)
-        note(h, "%s: %s", name_of(h, w->kind, name, sizeof(name)), err.msg);
-    remove_first(h);
-}
-
-static void look_at(struct hooks *h, struct running *r)
-{
-    int status;
-
-    if (r->program.pid == 0 || !program_ended(&r->program, &status))
-        return;
-    note_end(h, r, status);
-    h->has_orphans = 1;
-}
-
 /* Reaps programs that have exited, kills those past their deadline, and starts those of
  * waiting events. Returns the number of programs that run. */
 static size_t run_due(struct hooks *h)
@@ -180,10 +160,21 @@ static size_t run_due(struct hooks *h)
 
     for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++) {
         struct running *r = &h->running[i];
+        int status;
 
-        look_at(h, r);
-        while (r->program.pid == 0 && !TAILQ_EMPTY(&h->waiting))
-            start_first(h, r);
+        if (r->program.pid != 0 && program_ended(&r->program, &status)) {
+            note_end(h, r, status);
+            h->has_orphans = 1;
+        }
+        while (r->program.pid == 0 && !TAILQ_EMPTY(&h->waiting)) {
+            const struct waiting *w = TAILQ_FIRST(&h->waiting);
+            struct err err = {0};
+            char name[256];
+
+            if (start_program(h, r, w, &err) < 0)
+                note(h, "%s: %s", name_of(h, w->kind, name, sizeof(name)), err.msg);
+            remove_first(h);
+        }
         n += r->program.pid != 0;
     }
     if (h->has_orphans)
@@ -234,28 +225,21 @@ struct training_observer hooks_observer(struct hooks *h)
 
 /* ---- beginning and end ---- */
 
-/* The event of a key: "give_up" is "give-up" in the journal. */
-static enum run_event_kind kind_of(const char *key)
-{
-    char name[EVENT_NAME_BYTES];
-
-    (void)snprintf(name, sizeof(name), "%s", key);
-    for (char *p = name; (p = strchr(p, '_')) != NULL;)
-        *p = '-';
-    return run_event_kind_of(name);
-}
-
 static void take_commands(struct hooks *h)
 {
     const struct run_config *c = h->args->config;
 
     for (size_t i = 0; c->has_hooks && i < hooks_schema.n; i++) {
         const struct field *f = &hooks_schema.fields[i];
+        char name[EVENT_NAME_BYTES];
         enum run_event_kind kind;
 
         if (f->type != FIELD_WORDS)
             continue;
-        kind = kind_of(f->key);
+        (void)snprintf(name, sizeof(name), "%s", f->key);
+        for (char *p = name; (p = strchr(p, '_')) != NULL;)
+            *p = '-'; /* "give_up" is "give-up" in the journal */
+        kind = run_event_kind_of(name);
         CHECK(kind < RUN_EVENT_COUNT, "%s", f->key);
         h->on[kind].key = f->key;
         h->on[kind].command = hooks_config_command(&c->hooks, f);
@@ -281,6 +265,9 @@ struct hooks *hooks_new(const struct training_args *args,
     path = realpath(run_dir_path(args->dir), NULL);
     h->dir = xasprintf("BROOD_RUN_DIR=%s", path != NULL ? path : run_dir_path(args->dir));
     free(path);
+    path = python_folder();
+    h->python = xasprintf("PYTHONPATH=%s", path);
+    free(path);
     h->log_fd = beneath_open(run_dir_file(args->dir, LOG_PATH),
                              O_WRONLY | O_CREAT | O_APPEND, 0666);
     h->agent_fd = binaries_open_agent(args->binaries, &err);
@@ -298,17 +285,6 @@ static int wait_for_interrupt(const struct hooks *h)
     return poll(&p, 1, POLL_MS) > 0 || stop_signal_is_pending();
 }
 
-/* Drops the events that wait, and makes the next run_due kill the programs that run. */
-static void cut_short(struct hooks *h)
-{
-    if (h->n_waiting > 0)
-        note(h, "the run is over: %zu events that wait are dropped", h->n_waiting);
-    while (!TAILQ_EMPTY(&h->waiting))
-        remove_first(h);
-    for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++)
-        h->running[i].program.until_ms = 0;
-}
-
 void hooks_free(struct hooks *h)
 {
     const int64_t until_ms = monotonic_ms() + deadline_ms(h);
@@ -316,7 +292,12 @@ void hooks_free(struct hooks *h)
     while (h->has_any && run_due(h) > 0 && monotonic_ms() < until_ms &&
            !wait_for_interrupt(h))
         ;
-    cut_short(h);
+    if (h->n_waiting > 0)
+        note(h, "the run is over: %zu events that wait are dropped", h->n_waiting);
+    while (!TAILQ_EMPTY(&h->waiting))
+        remove_first(h);
+    for (size_t i = 0; i < HOOKS_MAX_RUNNING; i++)
+        h->running[i].program.until_ms = 0; /* the next run_due kills it */
     for (int i = 0; h->has_any && i < END_TRIES && (run_due(h) > 0 || h->has_orphans);
          i++)
         (void)poll(NULL, 0, 1);
@@ -326,6 +307,7 @@ void hooks_free(struct hooks *h)
         (void)close(h->log_fd);
     free(h->run);
     free(h->dir);
+    free(h->python);
     if (!h->has_any || run_due(h) == 0)
         free(h); /* otherwise a killed program has not exited and is still listed */
 }

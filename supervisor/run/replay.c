@@ -1,7 +1,6 @@
 #include "supervisor/run/replay.h"
 
 #include "common/config/algorithms.h"
-#include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -82,7 +81,7 @@ int replay_condition_holds(const struct replay_condition *c, double value)
 struct replay {
     const struct replay_args *args;
     struct replay_result *result;
-    int log; /* the run's log, read-only */
+    int log; /* the run's log, read-only; -1: it is gone */
     struct resume *resume;
     struct run_config config;
     struct change_plan plan;
@@ -93,6 +92,7 @@ struct replay {
     uint64_t end;         /* the step at which the replay stops at the latest */
     uint64_t n_values;    /* of the condition's column, so far */
     int is_search;        /* 1: searches for the first value that meets the condition */
+    int is_over;          /* args->is_over has returned 1 */
 };
 
 static int on_round(void *ctx, const struct store *store, int is_last, struct err *err)
@@ -106,12 +106,14 @@ static int on_round(void *ctx, const struct store *store, int is_last, struct er
         r->args->on_log(r->args->ctx, store_layout(store), store_agent_fd(store));
     if (!is_last)
         r->boundary = head;
-    if (head < r->compared_to + (is_last ? 1 : COMPARE_ROWS))
-        return 0;
+    if (!is_last && r->args->is_over != NULL)
+        r->is_over |= r->args->is_over(r->args->ctx);
+    if (r->log < 0 || head < r->compared_to + (is_last ? 1 : COMPARE_ROWS))
+        return r->is_over;
     rc = store_compare(store, r->log, r->compared_to, head, &n, err);
     r->compared_to = head;
     r->result->compared += n;
-    return rc;
+    return rc < 0 ? rc : r->is_over;
 }
 
 static int on_value(void *ctx, const struct rollout_progress *at, double value)
@@ -156,20 +158,28 @@ static int read_config(struct replay *r, struct err *err)
                               resume_progress(r->resume)->env_steps, SIZE_MAX, NULL, err);
     if (rc < 0)
         return rc;
-    /* The configured length does not matter: the replay stops at r->end. */
+    /* Neither the configured length nor a rule that ends the run matters: the replay stops at
+     * r->end, which may lie behind the end that a rule made, since a resume may go on without. */
     change_plan_drop_lengths(&r->plan);
     change_plan_drop_outputs(&r->plan);
     r->config.run.env_steps = INT64_MAX;
     r->config.run.episodes = 0;
+    r->config.run.has_stop_when = r->config.checkpoint.has_keep_best = 0;
+    r->config.cluster.launcher = LAUNCHER_NONE; /* all processes run on this machine */
     return policies_load(&r->policies, &r->config, run_dir_path(r->args->dir), err);
 }
 
 static int open_store(struct replay *r, struct err *err)
 {
     const struct checkpoint_section *s = resume_section(r->resume, SECTION_EXPERIENCE);
-    int rc = store_open_copy(&r->training.store, run_dir_file(r->args->dir, "experience"),
-                             run_config_log_window(&r->config), s->data, s->len, err);
+    const char *path = run_dir_file(r->args->dir, "experience");
+    int rc = r->result->from > 0
+                 ? retention_check_log(path, err, "there is nothing to replay")
+                 : 0;
 
+    if (rc == 0)
+        rc = store_open_copy(&r->training.store, path, run_config_log_window(&r->config),
+                             s->data, s->len, err);
     if (rc == 0)
         r->boundary = r->compared_to = store_head(r->training.store);
     return rc;
@@ -188,11 +198,11 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
                                        .n_observers = 1,
                                        .keeper = r->args->keeper,
                                        .replay = &r->training,
+                                       .probe = probe,
                                        .until = r->end};
     struct training_result result;
     int rc;
 
-    r->training.probe = probe;
     r->training.trace = r->args->trace;
     r->training.on_round = on_round;
     r->training.ctx = r;
@@ -203,8 +213,8 @@ static int play(struct replay *r, const struct probe *probe, struct err *err)
     rc = training_run(&args, &result, err);
     if (!r->result->found)
         r->result->to = result.env_steps;
-    if (rc == 0 && (result.end == TRAINING_CUT_OFF ||
-                    (!(r->is_search && r->result->found) && result.env_steps < r->end)))
+    if (rc == 0 && (result.is_interrupted || (!(r->is_search && r->result->found) &&
+                                              !r->is_over && result.env_steps < r->end)))
         rc = err_set(err, ERR_INTERRUPTED, "interrupted at step %" PRIu64,
                      result.env_steps);
     return rc;
@@ -298,14 +308,22 @@ static int stops_on_nonfinite(struct replay *r)
 
 /* ---- the run's log ---- */
 
+/* Without a log, the run came at least to its newest checkpoint. */
 static int open_log(struct replay *r, struct err *err)
 {
     const char *path = run_dir_file(r->args->dir, "experience");
-    int rc = retention_check_log(path, err, "there is nothing to replay");
+    int rc;
 
-    if (rc < 0)
-        return rc;
     r->log = beneath_open(path, O_RDONLY, 0);
+    if (r->log < 0 && errno == ENOENT) {
+        uint64_t *steps = NULL;
+        size_t n = 0;
+
+        rc = checkpoint_list(run_dir_file(r->args->dir, "checkpoints"), &steps, &n, err);
+        r->result->log_end = n > 0 ? steps[n - 1] : 0;
+        free(steps);
+        return rc;
+    }
     if (r->log < 0)
         return err_errno(err, "%s", path);
     if ((rc = store_log_end(r->log, &r->result->log_end, err)) < 0)
@@ -325,22 +343,15 @@ static int check_column(const struct replay *r, int is_end, struct err *err)
 {
     const char *column = r->args->until->column;
     struct progress *p = NULL;
-    const char **names;
-    size_t n;
     int rc = 0;
 
     if ((!is_end && text_after(column, "train/") != NULL) ||
         progress_read(&p, run_dir_file(r->args->dir, "metrics/progress.csv"), NULL) < 0)
         return 0;
-    n = progress_n_columns(p);
-    names = xcalloc(n + 1, sizeof(*names));
-    for (size_t i = 0; i < n; i++)
-        names[i] = progress_name(p, i);
-    if (progress_find(p, column) == n) {
-        rc = err_set(err, ERR_ARG, "no column '%s'", column);
-        (void)yaml_add_nearest(err, column, names, n);
+    if (progress_find(p, column) == progress_n_columns(p)) {
+        (void)err_set(err, ERR_ARG, "no column '%s'", column);
+        rc = progress_add_nearest(p, column, err);
     }
-    free(names);
     progress_free(p);
     return rc;
 }
@@ -357,7 +368,8 @@ static int replay_to(struct replay *r, uint64_t step, uint64_t update, struct er
                        "%s has come to step %" PRIu64 ": there is no step %" PRIu64
                        " to replay",
                        run_dir_name(r->args->dir), r->result->log_end, step);
-    probe.step = r->end = step;
+    r->end = step;
+    probe.step = probe.on_written == NULL ? step : 0; /* no round reaches 0 */
     probe.update = update;
     rc = open_start(r, step, 0, err);
     if (rc == 0)

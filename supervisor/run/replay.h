@@ -45,11 +45,15 @@ struct replay_args {     /* borrowed */
     const char *from; /* step of the checkpoint; NULL: replay_run chooses it */
     uint64_t to;      /* shows the round that reaches this step; or, */
     const struct replay_condition *until; /* if not NULL, the first value that meets it */
-    const char *trace;  /* file for a recording of that round; NULL: no recording */
-    struct probe probe; /* what to show there; replay_run sets step and update */
+    const char *trace; /* file for a recording of that round; NULL: no recording */
+    /* What to show there; replay_run sets step and update. With on_written there is no such
+     * round: all are the same. */
+    struct probe probe;
     void (*on_skipped)(void *ctx, const char *line); /* as for resume_open */
     /* Reports the step reached. total: where the replay ends at the latest. */
     void (*on_progress)(void *ctx, uint64_t from, uint64_t step, uint64_t total);
+    /* Called after each round: 1 ends the replay there. May be NULL. */
+    int (*is_over)(void *ctx);
     /* Called when a replay is over, with its log, open for reading. Arguments are
      * borrowed for the call. May be NULL. */
     void (*on_log)(void *ctx, const struct store_layout *layout, int fd);
@@ -66,7 +70,8 @@ struct replay_result {
     int has_update;
 };
 
-/* ERR_NOT_FOUND: no checkpoint before that point, no log, or no such tensor or process;
+/* Without the run's log, only a replay from step 0 is possible; its rows are compared with nothing.
+ * ERR_NOT_FOUND: no checkpoint before that point, no log, or no such tensor or process;
  * ERR_CONFIG: a step that the run has not reached, or other numerics; ERR_CORRUPT: the
  * replay diverges from the log, or a damaged checkpoint; ERR_INTERRUPTED; and the error with
  * which the run itself ended there. *ret is filled as far as the replay came. */

@@ -46,11 +46,6 @@ struct training; /* a run under way; opaque */
 
 #define TRAINING_TICK_MS 100
 
-/* The metrics that a run of this configuration in this environment collects: metrics_free.
- * ERR_CONFIG: agents cannot share (sharing.h). */
-int training_metrics(struct metrics **ret, const struct run_config *config,
-                     const struct env_spec *spec, struct err *err);
-
 /* An observer of a run. All but ctx may be NULL. */
 struct training_observer {
     /* Called before any process starts. From here until on_close the run takes requests,
@@ -70,15 +65,14 @@ struct training_observer {
 
 struct training_replay { /* all borrowed, except the store */
     struct store *store; /* from store_open_copy; NULL once the run has taken it */
-    const struct probe *probe;
     const char *trace; /* file for a recording of the probe's round; NULL: no recording */
     struct err trace_error; /* set by the run if the recording failed; otherwise code 0 */
     /* on_value is called with each value that is added to this column of the metrics;
      * NULL: no column. After it has returned 1, the replay stops at a boundary. */
     const char *column;
     int (*on_value)(void *ctx, const struct rollout_progress *at, double value);
-    /* Called after each round, and also when a failure or a stop cuts one short. An error ends
-     * the run. */
+    /* Called after each round, and also when a failure or a stop cuts one short. 1: the replay
+     * stops there. An error ends the run. */
     int (*on_round)(void *ctx, const struct store *store, int is_last, struct err *err);
     void *ctx;
 };
@@ -107,6 +101,7 @@ struct training_args {               /* all borrowed for the call */
      * too, count only for the agents. Above the limit, the run fails. 0: no limit. */
     int64_t memory_limit_bytes;
     struct training_replay *replay; /* NULL: not a replay */
+    const struct probe *probe;      /* what to show of a round; NULL: nothing */
     uint64_t until; /* stops at the first boundary at or after that step; 0: at none */
     /* The folder in which a new run with the last checkpoint is created if the run
      * directory is deleted while the run is live; NULL: the checkpoint is then lost. */
@@ -125,8 +120,9 @@ const char *training_end_name(enum training_end end);
 
 struct training_result {
     enum training_end end;
-    int signum;    /* CUT_OFF: the signal */
-    int exit_code; /* enum run_exit */
+    int signum;         /* CUT_OFF: the signal */
+    int is_interrupted; /* a signal asked for the end, perhaps of a run that was ending */
+    int exit_code;      /* enum run_exit */
     uint64_t env_steps, episodes, restarts;
     int64_t checkpoint_step; /* of the newest committed one; -1: none */
     /* Of the newest checkpoint from which the run can be resumed; -1: none, or not known. It
@@ -139,6 +135,8 @@ struct training_result {
     double total_seconds;
     uint64_t total_restarts;
     double team_return_mean; /* of the last row with finished episodes; NaN: none */
+    char returns[RUN_RETURN_TEXT_BYTES]; /* run_status_returns */
+    char done_why[RUN_DONE_WHY_BYTES];   /* run_status.done_why; "": none */
 };
 
 /* The run's status. Its pointers are valid until the next call, and until control returns
@@ -194,12 +192,13 @@ struct training_trace_result {
  * returns the shares. */
 typedef void (*training_trace_fn)(void *ctx, const struct training_trace_result *result,
                                   const struct err *why);
-/* Records the next rounds (supervisor/trace/trace.h) and writes trace.json into the run's
- * directory; fn is called once, from the loop. is_awaited: asked before each round; 0 ends the
- * recording without a file. NULL: always 1. ERR_STATE: the run has no rounds or is
- * ending, or a recording is in progress. */
-int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
-                   int (*is_awaited)(void *ctx), void *ctx, struct err *err);
+/* Records the next rounds (supervisor/trace/trace.h) and writes them to the file `path`, or, if
+ * it is NULL, to trace.json in the run's directory; fn is called once, from the loop. is_awaited:
+ * asked before each round; 0 ends the recording without a file. NULL: always 1. ERR_STATE: the run
+ * has no rounds or is ending, or a recording is in progress. */
+int training_trace(struct training *t, uint64_t rounds, const char *path,
+                   training_trace_fn fn, int (*is_awaited)(void *ctx), void *ctx,
+                   struct err *err);
 
 /* ---- changes ---- */
 

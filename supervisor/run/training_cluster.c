@@ -1,5 +1,4 @@
-/* The nodes of a cluster: agents run there instead of on this machine. A replay uses no
- * nodes: it computes everything on this machine. */
+/* The nodes of a cluster: agents run there instead of on this machine. */
 #include "supervisor/run/training_internal.h"
 
 #include "common/config/cluster_config.h"
@@ -90,7 +89,7 @@ int training_open_cluster(struct training *t, struct err *err)
                                       .on_line = on_line,
                                       .ctx = t};
 
-    if (!cluster_config_is_active(t->config) || t->args->replay != NULL)
+    if (!cluster_config_is_active(t->config))
         return 0;
     return cluster_open(&t->cluster, &args, t->specs.spec, t->specs.n, err);
 }

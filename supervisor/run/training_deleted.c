@@ -74,11 +74,12 @@ static void write_text(struct training *t, const char *name, struct wbuf *text)
     wbuf_done(text);
 }
 
+/* A replay has no saver, and nothing there to lose. */
 void training_check_dir(struct training *t)
 {
     const char *path = run_dir_path(t->args->dir);
 
-    if (t->rescue.is_needed)
+    if (t->rescue.is_needed || t->saver == NULL)
         return;
     if (!run_dir_is_deleted(t->args->dir)) {
         if (t->args->rescue != NULL)

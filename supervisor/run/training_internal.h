@@ -94,8 +94,34 @@ struct training_shown {
     struct run_node_status *nodes;
 };
 
+/* What a run that leaves files (training_record.c) and a replay (training_replay.c) do
+ * differently, in the order in which it is called. */
+struct training_kind {
+    void (*begin)(struct training *t);
+    /* There are metrics, but no agents yet: opens the experience log. */
+    int (*open_files)(struct training *t, struct err *err);
+    /* All agents are ready. training_start_rollout follows. */
+    void (*on_ready)(struct training *t);
+    /* Everything is loaded. */
+    int (*commit_resume)(struct training *t, struct err *err);
+    /* The driver exists. */
+    int (*open_outputs)(struct training *t, struct err *err);
+    /* Before the first round and at each boundary. An error has ended the run. */
+    int (*begin_round)(struct training *t, uint64_t env_steps);
+    int (*on_row)(void *ctx, const struct metrics_row *row, struct err *err);
+    int (*on_checkpoint)(void *ctx, const struct rollout_progress *at, struct err *err);
+    /* All rounds are played. LIFE_EV_DONE follows. */
+    void (*on_done)(struct training *t);
+    /* Before the driver and the agents are stopped. */
+    void (*on_failed)(struct training *t);
+    /* No process is left. rc: what training_run returns. */
+    void (*finish)(struct training *t, int rc);
+};
+extern const struct training_kind training_recorded, training_replayed;
+
 struct training {
     enum life_state state; /* written by training_feed alone */
+    const struct training_kind *kind;
     const struct training_args *args;
     struct training_result *result;
     struct err failure; /* the first error; code 0: none */
@@ -134,7 +160,8 @@ struct training {
     struct metrics *metrics;
     struct store *store;
     struct agent_specs specs;
-    int agent_fd; /* the agent executable */
+    int agent_fd;            /* the agent executable */
+    struct run_dir *logs_in; /* NULL: output of processes is kept in memory only */
     struct env_host *env_host;
     struct cluster *cluster; /* NULL: all processes run on this machine */
     struct agent_table *agents;
@@ -142,7 +169,7 @@ struct training {
     struct graphs *graphs;
     struct restore *restore;
     struct training_asking *asking; /* of a replay (training_replay.c) */
-    int replay_is_over;             /* on_value has returned 1 */
+    int replay_is_over;             /* on_value or on_round has returned 1 */
     struct rollout *rollout;
     struct training_sinks sinks;
     struct training_saves saves;
@@ -163,6 +190,11 @@ struct training {
     struct training_shown shown;
 };
 
+/* ---- training.c ---- */
+
+/* The agents are ready: makes and starts the driver. */
+void training_start_rollout(struct training *t);
+
 /* ---- training_life.c: performs the actions of life_fsm.h ---- */
 
 /* Feeds an event into the state machine. why: the error of LIFE_EV_FULL; otherwise NULL. */
@@ -182,6 +214,8 @@ void training_on_failed(void *ctx, const struct err *why);
 int training_take_signals(struct training *t, struct err *err);
 void training_watch(struct training *t);
 void training_unwatch(struct training *t);
+/* The experience log, for writes by other processes. */
+void training_watch_log(struct training *t);
 
 /* ---- training_status.c: training_status ---- */
 
@@ -212,8 +246,6 @@ void training_begin_requests(struct training *t);
 
 /* At the beginning of a round: begins or ends the requested recording, if there is one. */
 void training_trace_round(struct training *t, uint64_t round);
-/* Of a replay, before a round: requests the recording if it is the probe's round. */
-void training_trace_replayed(struct training *t, uint64_t env_steps);
 /* At the end of the run: answers the request of an unfinished recording with an error. */
 void training_trace_end(struct training *t);
 
@@ -262,7 +294,6 @@ void training_log_error(struct training *t, const char *fmt, ...)
 /* Calls on_tick of the observers. */
 void training_refresh(struct training *t);
 /* Callbacks of the driver; ctx: struct training. */
-int training_on_row(void *ctx, const struct metrics_row *row, struct err *err);
 void training_on_evaluation(void *ctx, const struct evaluation_result *result);
 void training_on_evaluation_begin(void *ctx, const struct vec_env *env, size_t copy);
 void training_on_evaluation_step(void *ctx, const struct vec_env *env,
@@ -320,16 +351,6 @@ int training_write_config(struct training *t, struct err *err);
 
 /* ---- training_replay.c ---- */
 
-/* training.c: makes and starts the driver. */
-void training_start_rollout(struct training *t);
-/* When the agents are ready: checks the names of tensors, then starts the driver. */
-void training_replay_begin(struct training *t);
-/* When the driver is done: fetches the tensors that need no feeds, then feeds
- * LIFE_EV_DONE. */
-void training_replay_end(struct training *t);
-/* Calls on_round when a round is over, or was cut short by a failure. Returns its error,
- * which ends the run; 0 if it succeeded, or if there is no replay. */
-int training_end_replayed_round(struct training *t, int is_last);
 void training_replay_free(struct training *t);
 
 /* ---- training_resume.c: resuming from a checkpoint ---- */
@@ -343,6 +364,9 @@ void training_lose_bits(struct training *t, const char *agent, const char *since
 int training_preload(struct training *t, struct err *err);
 /* Called when the driver exists, before it starts: loads its state, then commits. */
 int training_load_state(struct training *t, struct err *err);
+/* Begins to change the run directory: config.yaml, journal; removes later checkpoints and
+ * rows. */
+int training_commit_resume(struct training *t, struct err *err);
 
 /* ---- training_deleted.c: the run directory was deleted ---- */
 

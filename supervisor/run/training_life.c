@@ -4,6 +4,8 @@
 #include "common/err/check.h"
 #include "common/log/log.h"
 
+#include <stdlib.h>
+
 /* For all processes together, from the request to end until SIGKILL. */
 enum { STOP_DEADLINE_MS = 5000 };
 
@@ -142,10 +144,9 @@ static void do_unwatch(struct training *t, const struct err *why)
 
 static void do_close(struct training *t, const struct err *why)
 {
-    if (t->args->replay == NULL && run_saver_is_busy(t->saver))
+    if (run_saver_is_busy(t->saver))
         return; /* WRITER_FREE follows */
-    if (t->args->replay == NULL)
-        training_check_dir(t);
+    training_check_dir(t);
     if (!training_rescue(t))
         training_feed(t, LIFE_EV_CLOSED, NULL);
 }
@@ -219,6 +220,21 @@ void training_on_full(void *ctx, const struct err *why)
     training_feed(ctx, LIFE_EV_FULL, why);
 }
 
+/* The run's evaluations may have ended it: says so. */
+static void record_done(struct training *t)
+{
+    const struct stop_when_config *rule = &t->config->run.stop_when;
+    char *why = NULL;
+
+    if (t->config->run.has_stop_when && verdict_ends(rollout_verdict(t->rollout), rule))
+        why = stop_when_text(rule);
+    if (why != NULL)
+        training_log(t, "stopped at step %llu: %s", (unsigned long long)training_steps(t),
+                     why);
+    training_event(t, DONE, .why = why);
+    free(why);
+}
+
 void training_on_done(void *ctx, int stopped)
 {
     struct training *t = ctx;
@@ -228,21 +244,15 @@ void training_on_done(void *ctx, int stopped)
         training_event(t, STOPPED);
     } else {
         t->result->end = TRAINING_DONE;
-        training_event(t, DONE);
+        record_done(t);
     }
-    if (t->args->replay != NULL)
-        training_replay_end(t);
-    else
-        training_feed(t, LIFE_EV_DONE, NULL);
+    t->kind->on_done(t);
 }
 
 void training_on_failed(void *ctx, const struct err *why)
 {
     struct training *t = ctx;
 
-    if (t->args->replay == NULL)
-        training_save_last(t);
-    else if (training_end_replayed_round(t, 1) < 0)
-        return;
+    t->kind->on_failed(t);
     training_fail(t, why);
 }

@@ -260,9 +260,7 @@ static void on_failed(void *ctx, const struct err *why)
 {
     struct training *t = ctx;
 
-    if (t->args->replay == NULL && t->rollout != NULL)
-        training_save_last(t);
-    training_fail(t, why);
+    training_on_failed(t, why);
     if (why->code == ERR_AGENT && t->config->env.on_failure == ENV_FAILURE_STOPS)
         training_log_error(t,
                            "with `env.on_failure: skip_episode` a run, also one that is "
@@ -286,7 +284,7 @@ void training_make_env_host(struct training *t)
     const struct env_host_args args = {
         .loop = &t->loop,
         .agent_exe_fd = t->agent_fd,
-        .logs = t->args->replay == NULL ? run_dir_file(t->args->dir, "logs") : NULL,
+        .logs = t->logs_in != NULL ? run_dir_file(t->logs_in, "logs") : NULL,
         .site = site_of,
         .on_event = on_event,
         .on_inexact = on_inexact,

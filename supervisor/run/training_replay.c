@@ -21,7 +21,7 @@ struct training_asking {
 
 static const struct probe *probe_of(const struct training *t)
 {
-    return t->args->replay->probe;
+    return t->args->probe;
 }
 
 static int asks(const struct training *t, size_t agent)
@@ -114,13 +114,24 @@ static int check_agent(const struct training *t, struct err *err)
     return ERR_ARG;
 }
 
-void training_replay_begin(struct training *t)
+static void on_watched(void *ctx, double value)
+{
+    struct training *t = ctx;
+    struct rollout_progress at;
+
+    rollout_progress(t->rollout, &at);
+    t->replay_is_over |= t->args->replay->on_value(t->args->replay->ctx, &at, value);
+}
+
+static void on_ready(struct training *t)
 {
     struct training_asking *q = t->asking = xcalloc(1, sizeof(*q));
     const size_t n = probe_of(t)->n;
     struct err err = {0};
     int rc;
 
+    if (t->args->replay->column != NULL)
+        metrics_watch(t->metrics, t->args->replay->column, on_watched, t);
     q->t = t;
     q->has = xcalloc(t->specs.n * n + 1, 1);
     q->next = xcalloc(t->specs.n + 1, sizeof(*q->next));
@@ -132,6 +143,62 @@ void training_replay_begin(struct training *t)
         training_fail(t, &err);
     else if (q->outstanding == 0)
         training_start_rollout(t);
+}
+
+/* ---- rounds ---- */
+
+/* When a round is over, or was cut short by a failure. An error ends the run. */
+static int end_round(struct training *t, int is_last)
+{
+    const struct training_replay *r = t->args->replay;
+    struct err err = {0};
+    int rc = r->on_round(r->ctx, t->store, is_last, &err);
+
+    t->replay_is_over |= rc > 0;
+    if (rc < 0)
+        training_fail(t, &err);
+    else if (t->replay_is_over)
+        rollout_request_stop(t->rollout);
+    return rc < 0 ? rc : 0;
+}
+
+static void on_traced(void *ctx, const struct training_trace_result *result,
+                      const struct err *why)
+{
+    struct training_replay *r = ctx;
+
+    if (result == NULL)
+        (void)err_set(&r->trace_error, why->code, "--trace: %s", why->msg);
+}
+
+/* Ends the round before this one, and records this one if it is the probe's. */
+static int begin_round(struct training *t, uint64_t env_steps)
+{
+    struct training_replay *r = t->args->replay;
+    int rc = end_round(t, 0);
+
+    if (rc == 0 && r->trace != NULL && t->trace == NULL &&
+        probe_is_round(probe_of(t), env_steps, vec_env_copies(t->env)))
+        (void)training_trace(t, 1, r->trace, on_traced, NULL, r, NULL);
+    return rc;
+}
+
+static int on_row(void *ctx, const struct metrics_row *row, struct err *err)
+{
+    struct training *t = ctx;
+
+    training_event(t, ROW, .row = row);
+    return 0;
+}
+
+static int on_checkpoint(void *ctx, const struct rollout_progress *at, struct err *err)
+{
+    return 0;
+}
+
+static void on_failed(struct training *t)
+{
+    (void)end_round(t, 1);
 }
 
 /* ---- after the last round: tensors that need no feeds, such as variables ---- */
@@ -192,12 +259,12 @@ static int fetch_next(struct training_asking *q, size_t agent, struct err *err)
     return rc;
 }
 
-void training_replay_end(struct training *t)
+static void on_done(struct training *t)
 {
     struct err err = {0};
     int rc = 0;
 
-    if (training_end_replayed_round(t, 1) < 0)
+    if (end_round(t, 1) < 0)
         return;
     for (size_t i = 0; rc == 0 && i < t->specs.n; i++)
         rc = fetch_next(t->asking, i, &err);
@@ -205,19 +272,6 @@ void training_replay_end(struct training *t)
         training_fail(t, &err);
     else if (t->asking->outstanding == 0)
         training_feed(t, LIFE_EV_DONE, NULL);
-}
-
-int training_end_replayed_round(struct training *t, int is_last)
-{
-    const struct training_replay *r = t->args->replay;
-    struct err err = {0};
-    int rc = r != NULL ? r->on_round(r->ctx, t->store, is_last, &err) : 0;
-
-    if (rc < 0)
-        training_fail(t, &err);
-    else if (t->replay_is_over)
-        rollout_request_stop(t->rollout);
-    return rc;
 }
 
 void training_replay_free(struct training *t)
@@ -230,3 +284,39 @@ void training_replay_free(struct training *t)
     free(q->next);
     free(q);
 }
+
+/* ---- what a replay leaves out ---- */
+
+static void begin(struct training *t)
+{
+}
+
+static int open_files(struct training *t, struct err *err)
+{
+    t->store = t->args->replay->store;
+    t->args->replay->store = NULL;
+    return 0;
+}
+
+static int succeed(struct training *t, struct err *err)
+{
+    return 0;
+}
+
+static void finish(struct training *t, int rc)
+{
+}
+
+const struct training_kind training_replayed = {
+    .begin = begin,
+    .open_files = open_files,
+    .on_ready = on_ready,
+    .commit_resume = succeed,
+    .open_outputs = succeed,
+    .begin_round = begin_round,
+    .on_row = on_row,
+    .on_checkpoint = on_checkpoint,
+    .on_done = on_done,
+    .on_failed = on_failed,
+    .finish = finish,
+};

@@ -2,14 +2,11 @@
 
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/scan.h"
 #include "supervisor/rundir/journal_read.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,8 +35,7 @@ int training_event_at(struct training *t, const struct run_event *e, struct err 
 
     (void)log_time(now.time);
     (void)run_event_fold(&t->model, &now);
-    if (t->journal != NULL)
-        rc = journal_write(t->journal, &now, err);
+    rc = journal_write(t->journal, &now, err);
     /* the change is refused */
     if (rc < 0 && (e->kind == RUN_EVENT_SET || e->kind == RUN_EVENT_WAITS ||
                    e->kind == RUN_EVENT_CANCEL))
@@ -226,58 +222,6 @@ void training_refresh(struct training *t)
     for (size_t i = 0; i < t->args->n_observers; i++)
         if (t->args->observers[i].on_tick != NULL)
             t->args->observers[i].on_tick(t->args->observers[i].ctx, t);
-}
-
-/* Says once which of env.metrics no episode has had, after the first row with episodes: of an
- * external environment, only playing shows what its infos hold. */
-static void report_missing(struct training *t, const struct metrics_row *row)
-{
-    const struct env_spec *spec = vec_env_spec(t->env);
-    int has_episodes = 0;
-
-    for (size_t i = 0; i < row->n_fixed && !has_episodes; i++)
-        has_episodes = strcmp(row->names[i], "rollout/episode_length") == 0 &&
-                       !isnan(row->values[i]);
-    if (!has_episodes || t->metrics_are_seen)
-        return;
-    t->metrics_are_seen = 1;
-    for (size_t i = 0; i < row->n_fixed; i++) {
-        const char *name = text_after(row->names[i], "rollout/metric/");
-
-        if (name != NULL && isnan(row->values[i]))
-            training_log_error(t,
-                               "env.metrics: no episode so far had '%s': the infos of %s "
-                               "have no such number",
-                               name, spec->id);
-    }
-}
-
-int training_on_row(void *ctx, const struct metrics_row *row, struct err *err)
-{
-    struct training *t = ctx;
-    const struct run_event e = {
-        .kind = RUN_EVENT_ROW, .env_steps = row->env_steps, .row = row};
-    double sum = 0;
-    int teams = 0, rc;
-
-    for (size_t i = 0; i < row->n; i++) {
-        if (text_after(row->names[i], "rollout/team_return/") != NULL &&
-            !isnan(row->values[i])) {
-            sum += row->values[i];
-            teams++;
-        }
-    }
-    if (teams > 0)
-        t->result->team_return_mean = sum / teams;
-    if (t->args->replay != NULL)
-        return training_event_at(t, &e, err);
-    report_missing(t, row);
-    rc = csv_sink_write(t->sinks.csv, row, err);
-    if (rc == 0)
-        rc = event_sink_write(t->sinks.events, row, training_now_unix(), err);
-    if (rc == 0)
-        rc = training_event_at(t, &e, err);
-    return rc;
 }
 
 void training_on_evaluation(void *ctx, const struct evaluation_result *result)

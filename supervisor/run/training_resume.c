@@ -55,8 +55,6 @@ int training_begin_resume(struct training *t, struct err *err)
         mark_inexact(t, args->differs.msg, strlen(args->differs.msg));
     mark_programs(t);
     t->committed = args->resume == NULL;
-    if (args->replay != NULL)
-        return 0;
     return t->committed || keeper_resume_task(&again) ? journal_begin(t->journal, err)
                                                       : 0;
 }
@@ -96,27 +94,14 @@ static void report_exact(struct training *t)
     training_event(t, EXACT, .why = line);
 }
 
-static int check_machine(struct training *t, struct err *err)
-{
-    const int is_portable = t->model.status.not_portable == NULL;
-    int rc = is_portable ? 0 : check_fingerprint(t, err);
-
-    if (rc == 0)
-        report_exact(t);
-    return rc;
-}
-
 /* Whether the rows of metrics can be continued: what cannot be is refused while nothing is
  * removed yet. A missing folder is made. */
 static int check_sinks(struct training *t, struct err *err)
 {
     const char *csv = run_dir_file(t->args->dir, "metrics/progress.csv");
     const char *folder = run_dir_file(t->args->dir, "metrics");
-    int rc;
+    int rc = tree_make(folder, err);
 
-    if (t->args->replay != NULL)
-        return 0;
-    rc = tree_make(folder, err);
     if (rc == 0)
         rc = csv_sink_check(csv, t->metrics, err);
     return rc < 0 ? rc : event_sink_check(folder, err);
@@ -145,13 +130,12 @@ static int record_changes(struct training *t, struct err *err)
 
 /* Begins to change the run directory: writes config.yaml, begins the journal, removes
  * later checkpoints and rows. */
-static int commit_resume(struct training *t, struct err *err)
+int training_commit_resume(struct training *t, struct err *err)
 {
-    int rc;
+    int rc = check_sinks(t, err);
 
-    if (t->args->replay != NULL)
-        return 0;
-    rc = training_write_config(t, err);
+    if (rc == 0)
+        rc = training_write_config(t, err);
     if (rc == 0)
         rc = journal_begin(t->journal, err);
     if (rc == 0)
@@ -177,19 +161,36 @@ int training_preload(struct training *t, struct err *err)
                                             state->data, state->len, err);
 }
 
+/* The evaluations up to the checkpoint. A best one whose checkpoint is not there is none: a fork has
+ * only the one that it begins with. */
+static int load_verdict(struct training *t, struct err *err)
+{
+    const char *checkpoints = run_dir_file(t->args->dir, "checkpoints");
+    struct verdict v;
+    const int rc = resume_verdict(t->args->resume, t->config, &v, err);
+
+    if (rc == 0 && v.kept.is_known && !checkpoint_is_there(checkpoints, v.kept.step))
+        v.kept = v.kept_before = (struct best_value){0};
+    if (rc == 0)
+        rollout_set_verdict(t->rollout, &v);
+    return rc;
+}
+
 int training_load_state(struct training *t, struct err *err)
 {
     const struct resume *from = t->args->resume;
     const struct checkpoint_section *state = resume_section(from, SECTION_ROLLOUT);
-    int rc = check_machine(t, err);
+    int rc = t->model.status.not_portable != NULL ? check_fingerprint(t, err) : 0;
 
-    if (rc == 0)
+    if (rc == 0) {
+        report_exact(t);
         rc = resume_check_agents(from, t->agents, err);
+    }
     if (rc == 0)
         rc = rollout_state_load(t->rollout, state->data, state->len, err);
     if (rc == 0)
-        rc = training_plan_mode_changes(t, err);
+        rc = load_verdict(t, err);
     if (rc == 0)
-        rc = check_sinks(t, err);
-    return rc < 0 ? rc : commit_resume(t, err);
+        rc = training_plan_mode_changes(t, err);
+    return rc < 0 ? rc : t->kind->commit_resume(t, err);
 }

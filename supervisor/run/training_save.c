@@ -36,6 +36,7 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
     const size_t n = agent_table_count(t->agents);
     struct checkpoint_agent *agents = xcalloc(n, sizeof(*agents));
     struct training_state now = {0};
+    struct wbuf evaluations = {0};
     int rc = gather_agents(t, hold, agents, err);
 
     if (rc == 0 && t->changes.is_unwritten &&
@@ -43,6 +44,7 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
         rc = training_write_config(t, err);
     if (rc == 0 && state == NULL)
         rollout_state_save(t->rollout, &now.bytes, &now.len);
+    verdict_save(rollout_verdict(t->rollout), t->config, &evaluations);
     if (rc == 0) {
         const struct save_point point = {
             .step = step,
@@ -55,12 +57,16 @@ static int begin_checkpoint(struct training *t, uint64_t step, enum rollout_hold
             .config_yaml = training_config_yaml(t),
             .numerics = t->config->run.numerics,
             .inexact = t->inexact,
+            .evaluations = evaluations.data,
+            .evaluations_bytes = evaluations.len,
+            .best = rollout_verdict(t->rollout)->kept.step,
             .histograms_unix = t->config->log.histograms ? training_now_unix() : 0};
 
         rc = run_saver_begin(t->saver, &point, err);
         graphs_release_former(t->graphs);
     }
     free(now.bytes);
+    wbuf_done(&evaluations);
     free(agents);
     return rc;
 }
@@ -131,8 +137,6 @@ int training_on_checkpoint(void *ctx, const struct rollout_progress *at, struct 
 {
     struct training *t = ctx;
 
-    if (t->args->replay != NULL)
-        return 0;
     if (take_checkpoint(t))
         return 0;
     training_feed(t, LIFE_EV_CHECKPOINT_WAITS, NULL);

@@ -207,27 +207,6 @@ static void commit(struct training *t, struct proposal *p, struct atomic_file *f
         training_log_error(t, "config.yaml could not be written: %s", why.msg);
 }
 
-static int check_can_change(const struct training *t, struct err *err)
-{
-    if (!life_state_is_ending(t->state) && t->committed)
-        return 0;
-    return err_set(err, ERR_STATE, "the run is %s",
-                   life_state_is_ending(t->state) ? "ending" : "starting: try again");
-}
-
-/* Checks the proposal without processes. is: t->changes.wanted with the assignments. */
-static int check_proposal(struct training *t, const struct run_config *is,
-                          const struct proposal *p, struct err *err)
-{
-    int rc;
-
-    if ((rc = check_sharing(t, is, err)) < 0 || (rc = check_render(t, is, err)) < 0 ||
-        (rc = training_check_plan(t, &p->plan, err)) < 0)
-        return rc;
-    rc = check_waiting(t, p, err);
-    return rc < 0 ? rc : check_memory(t, is, err);
-}
-
 static int same_text(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
@@ -276,7 +255,7 @@ static int propose_change(struct training *t, const struct change_request *r,
 {
     const struct live_config live = training_live(t);
     const struct config_settings none = {0};
-    struct run_config is = {0};
+    struct run_config is = {0}; /* t->changes.wanted with the assignments */
     int rc;
 
     if (r->kind == REQUEST_SET) {
@@ -287,7 +266,15 @@ static int propose_change(struct training *t, const struct change_request *r,
             rc = proposal_make(p, &live, &is, &none, TRAINING_SOON, err);
     }
     if (rc == 0)
-        rc = check_proposal(t, &is, p, err);
+        rc = check_sharing(t, &is, err);
+    if (rc == 0)
+        rc = check_render(t, &is, err);
+    if (rc == 0)
+        rc = training_check_plan(t, &p->plan, err);
+    if (rc == 0)
+        rc = check_waiting(t, p, err);
+    if (rc == 0)
+        rc = check_memory(t, &is, err);
     run_config_done(&is);
     return rc;
 }
@@ -387,16 +374,6 @@ static int propose_cancel(struct training *t, const struct change_request *r,
 
 /* ---- requests ---- */
 
-static void free_request(struct change_request *r)
-{
-    for (size_t i = 0; i < r->n; i++)
-        free(r->words[i]);
-    free(r->words);
-    free(r->agents);
-    run_config_done(&r->tried);
-    free(r);
-}
-
 static void pack_tried(void *ctx, size_t agent, int restored, struct msg_out *o)
 {
     const struct training *t = ctx;
@@ -480,7 +457,12 @@ static void answer(struct training *t, const struct training_set_result *result,
 
     t->changes.requests = r->next;
     r->fn(r->ctx, result, why);
-    free_request(r);
+    for (size_t i = 0; i < r->n; i++)
+        free(r->words[i]);
+    free(r->words);
+    free(r->agents);
+    run_config_done(&r->tried);
+    free(r);
 }
 
 /* Proposes what the first request asks for. Processes try it first, if there are any for it. Then
@@ -493,9 +475,13 @@ static void serve(struct training *t)
     struct proposal p = {0};
     struct err why = {0};
     char *changes = NULL;
-    int rc = check_can_change(t, &why);
+    int rc = 0;
 
-    if (rc == 0)
+    if (life_state_is_ending(t->state))
+        rc = err_set(&why, ERR_STATE, "the run is ending");
+    else if (!t->committed)
+        rc = err_set(&why, ERR_STATE, "the run is starting: try again");
+    else
         rc = r->kind == REQUEST_CANCEL ? propose_cancel(t, r, &p, &why)
                                        : propose_change(t, r, &p, &why);
     if (rc == 0 && t->rollout != NULL)

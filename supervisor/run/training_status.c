@@ -41,20 +41,11 @@ static const char *state_of(const struct training *t)
     return life_state_is_paused(t->state) ? "paused" : "running";
 }
 
-/* Where the process is, or was; NULL: on a node that is not there yet. */
-static const char *host_of(const struct agent_info *info)
-{
-    static char own[256]; /* the name of this machine */
-
-    if (info->host == NULL)
-        return own[0] != '\0' || gethostname(own, sizeof(own) - 1) == 0 ? own : NULL;
-    return *info->host != '\0' ? info->host : NULL;
-}
-
 /* Of a process, as its table has it, what its events have told, too. */
 static struct run_agent_status process_status(const struct training *t,
                                               const struct agent_info *info)
 {
+    static char own[256]; /* the name of this machine */
     const struct run_agent_status *known = run_model_process(&t->model, info->name);
     struct run_agent_status ret = known != NULL ? *known : (struct run_agent_status){0};
 
@@ -64,19 +55,11 @@ static struct run_agent_status process_status(const struct training *t,
     ret.pid = info->pid;
     ret.restarts = info->restarts;
     ret.rss_bytes = info->rss_bytes;
-    ret.host = host_of(info);
+    if (info->host != NULL)
+        ret.host = *info->host != '\0' ? info->host : NULL; /* not on a node yet */
+    else if (own[0] != '\0' || gethostname(own, sizeof(own) - 1) == 0)
+        ret.host = own;
     return ret;
-}
-
-static void take_agents(struct training *t, uint64_t updates)
-{
-    for (size_t i = 0; i < t->specs.n; i++) {
-        struct agent_info info;
-
-        agent_table_info(t->agents, i, &info);
-        t->shown.agents[i] = process_status(t, &info);
-        t->shown.agents[i].update = updates;
-    }
 }
 
 static void take_nodes(struct training *t)
@@ -120,13 +103,20 @@ void training_status(struct training *t, struct run_status *ret)
 
     if (t->rollout != NULL)
         rollout_progress(t->rollout, &at);
-    take_agents(t, at.updates);
+    for (size_t i = 0; i < t->specs.n; i++) {
+        struct agent_info info;
+
+        agent_table_info(t->agents, i, &info);
+        t->shown.agents[i] = process_status(t, &info);
+        t->shown.agents[i].update = at.updates;
+    }
     take_environments(t);
     take_nodes(t);
     *ret = (struct run_status){
         .run = run_dir_name(t->args->dir),
         .began = known->began,
         .state = state_of(t),
+        .done_why = known->done_why,
         .failure = known->failure,
         .failure_agent = known->failure_agent,
         .failure_file = known->failure_file,
@@ -145,6 +135,8 @@ void training_status(struct training *t, struct run_status *ret)
         .total_restarts = known->total_restarts,
         .checkpoint_step = t->saves.step,
         .team_return_mean = t->result->team_return_mean,
+        .returns = known->returns,
+        .n_returns = known->n_returns,
         .numerics = numerics_names[t->config->run.numerics],
         .not_portable = known->not_portable,
         .exact = known->exact && env_host_is_exact(t->env_host),

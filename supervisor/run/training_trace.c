@@ -11,19 +11,11 @@ struct training_trace {
     uint64_t rounds; /* to record */
     uint64_t first;  /* the first round; UINT64_MAX: the recording has not begun */
     uint64_t idle_ns;
+    const char *path;
     training_trace_fn fn;
     int (*is_awaited)(void *ctx);
     void *ctx;
 };
-
-static void training_trace_begin(struct training *t, uint64_t round)
-{
-    (void)uv_loop_configure(&t->loop, UV_METRICS_IDLE_TIME);
-    t->trace->first = round;
-    t->trace->idle_ns = uv_metrics_idle_time(&t->loop);
-    trace_start();
-    agent_table_trace(t->agents, 1);
-}
 
 static int write_file(const char *path, struct err *err)
 {
@@ -41,8 +33,7 @@ static int write_file(const char *path, struct err *err)
 static void answer(struct training *t, const struct training_trace *trace, uint64_t round)
 {
     const struct training_trace_result result = {
-        .path = t->args->replay != NULL ? t->args->replay->trace
-                                        : run_dir_file(t->args->dir, "trace.json"),
+        .path = trace->path,
         .rounds = round - trace->first,
         .seconds = (double)trace_length_ns() / 1e9,
         .waiting_seconds =
@@ -86,8 +77,9 @@ static void end_unawaited(struct training *t)
     end(t, 0, &gone);
 }
 
-int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
-                   int (*is_awaited)(void *ctx), void *ctx, struct err *err)
+int training_trace(struct training *t, uint64_t rounds, const char *path,
+                   training_trace_fn fn, int (*is_awaited)(void *ctx), void *ctx,
+                   struct err *err)
 {
     end_unawaited(t);
     if (life_state_is_ending(t->state))
@@ -97,11 +89,13 @@ int training_trace(struct training *t, uint64_t rounds, training_trace_fn fn,
     if (t->trace != NULL)
         return err_set(err, ERR_STATE, "this run is being traced already");
     t->trace = xcalloc(1, sizeof(*t->trace));
-    *t->trace = (struct training_trace){.rounds = rounds,
-                                        .first = UINT64_MAX,
-                                        .fn = fn,
-                                        .is_awaited = is_awaited,
-                                        .ctx = ctx};
+    *t->trace = (struct training_trace){
+        .rounds = rounds,
+        .first = UINT64_MAX,
+        .path = path != NULL ? path : run_dir_file(t->args->dir, "trace.json"),
+        .fn = fn,
+        .is_awaited = is_awaited,
+        .ctx = ctx};
     return 0;
 }
 
@@ -114,29 +108,15 @@ void training_trace_round(struct training *t, uint64_t round)
     if (trace == NULL)
         return;
     if (trace->first == UINT64_MAX) {
-        training_trace_begin(t, round);
+        (void)uv_loop_configure(&t->loop, UV_METRICS_IDLE_TIME);
+        trace->first = round;
+        trace->idle_ns = uv_metrics_idle_time(&t->loop);
+        trace_start();
+        agent_table_trace(t->agents, 1);
     } else if (round - trace->first >= trace->rounds) {
         agent_table_trace(t->agents, 0);
         end(t, round, NULL);
     }
-}
-
-static void on_replayed(void *ctx, const struct training_trace_result *result,
-                        const struct err *why)
-{
-    struct training_replay *r = ctx;
-
-    if (result == NULL)
-        (void)err_set(&r->trace_error, why->code, "--trace: %s", why->msg);
-}
-
-void training_trace_replayed(struct training *t, uint64_t env_steps)
-{
-    struct training_replay *r = t->args->replay;
-
-    if (r != NULL && r->trace != NULL && t->trace == NULL &&
-        probe_is_round(r->probe, env_steps, vec_env_copies(t->env)))
-        (void)training_trace(t, 1, on_replayed, NULL, r, NULL);
 }
 
 void training_trace_end(struct training *t)

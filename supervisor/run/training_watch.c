@@ -60,6 +60,7 @@ static void take_signal(struct training *t, int signum, pid_t sender)
     if (signum == SIGHUP && *n > 0)
         return;
     ++*n;
+    t->result->is_interrupted = 1;
     training_event(t, SIGNAL, .name = strsignal(signum));
     if (*n > 1) {
         cut_off(t, signum);
@@ -105,16 +106,6 @@ int training_take_signals(struct training *t, struct err *err)
     return t->signals.fd < 0 ? err_errno(err, "signalfd") : 0;
 }
 
-static void watch_signals(struct training *t)
-{
-    CHECK(uv_poll_init(&t->loop, &t->signals.poll, t->signals.fd) == 0);
-    t->signals.poll.data = t;
-    CHECK(uv_poll_start(&t->signals.poll, UV_READABLE, on_signals) == 0);
-    CHECK(uv_signal_init(&t->loop, &t->signals.terminal_stop) == 0);
-    t->signals.terminal_stop.data = t;
-    CHECK(uv_signal_start(&t->signals.terminal_stop, on_terminal_stop, SIGTSTP) == 0);
-}
-
 /* ---- the keeper ---- */
 
 /* No process is left that could read this exit code. */
@@ -128,17 +119,6 @@ static void on_keeper_exited(uv_poll_t *poll, int status, int events)
     agent_table_end(t->agents);
     log_error("the keeper has exited: the run ends at once");
     _exit(KEEPER_EXITED_CODE);
-}
-
-static void watch_keeper(struct training *t)
-{
-    t->keeper.is_watched = t->args->keeper != NULL && t->args->keeper->fd >= 0;
-    if (!t->keeper.is_watched)
-        return;
-    CHECK(uv_poll_init(&t->loop, &t->keeper.poll, t->args->keeper->fd) == 0);
-    t->keeper.poll.data = t;
-    CHECK(uv_poll_start(&t->keeper.poll, UV_READABLE | UV_DISCONNECT, on_keeper_exited) ==
-          0);
 }
 
 /* ---- the experience log ----
@@ -181,7 +161,7 @@ static int open_log_watch(struct training *t)
 }
 
 /* If inotify is not available, the log is still checked before each checkpoint. */
-static void watch_log(struct training *t)
+void training_watch_log(struct training *t)
 {
     const int fd = t->log_watch.fd = open_log_watch(t);
 
@@ -237,25 +217,31 @@ static void on_memory_timer(uv_timer_t *timer)
     training_fail(t, &err);
 }
 
-static void watch_memory(struct training *t)
-{
-    if (t->args->memory_limit_bytes == 0)
-        return;
-    CHECK(uv_timer_init(&t->loop, &t->memory_watch) == 0);
-    t->memory_watch.data = t;
-    CHECK(uv_timer_start(&t->memory_watch, on_memory_timer, 0, MEMORY_EVERY_MS) == 0);
-}
-
 /* ---- begin and end ---- */
 
 void training_watch(struct training *t)
 {
-    watch_signals(t);
-    watch_keeper(t);
+    CHECK(uv_poll_init(&t->loop, &t->signals.poll, t->signals.fd) == 0);
+    t->signals.poll.data = t;
+    CHECK(uv_poll_start(&t->signals.poll, UV_READABLE, on_signals) == 0);
+    CHECK(uv_signal_init(&t->loop, &t->signals.terminal_stop) == 0);
+    t->signals.terminal_stop.data = t;
+    CHECK(uv_signal_start(&t->signals.terminal_stop, on_terminal_stop, SIGTSTP) == 0);
+
+    t->keeper.is_watched = t->args->keeper != NULL && t->args->keeper->fd >= 0;
+    if (t->keeper.is_watched) {
+        CHECK(uv_poll_init(&t->loop, &t->keeper.poll, t->args->keeper->fd) == 0);
+        t->keeper.poll.data = t;
+        CHECK(uv_poll_start(&t->keeper.poll, UV_READABLE | UV_DISCONNECT,
+                            on_keeper_exited) == 0);
+    }
     training_send_watchdog(t);
-    if (t->args->replay == NULL)
-        watch_log(t);
-    watch_memory(t);
+
+    if (t->args->memory_limit_bytes > 0) {
+        CHECK(uv_timer_init(&t->loop, &t->memory_watch) == 0);
+        t->memory_watch.data = t;
+        CHECK(uv_timer_start(&t->memory_watch, on_memory_timer, 0, MEMORY_EVERY_MS) == 0);
+    }
 }
 
 void training_unwatch(struct training *t)

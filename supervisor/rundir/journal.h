@@ -18,7 +18,7 @@
 struct journal; /* opaque */
 
 /* Lines are kept in memory until journal_begin; without that call, journal_close drops
- * them. */
+ * them. The functions below take NULL, too: a journal that ignores all events. */
 struct journal *journal_new(const char *path);
 /* Opens the file, or creates it, and appends the lines so far. A second call does nothing.
  * -errno. */

@@ -102,19 +102,6 @@ static const char *take_value(char **p)
 
 /* ---- lines ---- */
 
-static int take_pair(char **p, struct journal_pair *ret)
-{
-    const size_t len = strcspn(*p, "= \"");
-
-    if (len == 0 || (*p)[len] != '=')
-        return ERR_FORMAT;
-    ret->key = *p;
-    (*p)[len] = '\0';
-    *p += len + 1;
-    ret->value = take_value(p);
-    return ret->value != NULL ? 0 : ERR_FORMAT;
-}
-
 static int add_pair(struct journal_event *e, const struct journal_pair *pair)
 {
     if (strcmp(pair->key, "event") == 0 && e->name == NULL) {
@@ -138,11 +125,15 @@ int journal_parse(char *line, struct journal_event *ret)
     if (rc == 0)
         *p++ = '\0';
     while (rc == 0 && *p != '\0') {
-        struct journal_pair pair;
+        const size_t len = strcspn(p, "= \"");
+        struct journal_pair pair = {.key = p};
 
-        rc = take_pair(&p, &pair);
-        if (rc == 0)
-            rc = add_pair(ret, &pair);
+        if (len == 0 || p[len] != '=')
+            return ERR_FORMAT;
+        p[len] = '\0';
+        p += len + 1;
+        pair.value = take_value(&p);
+        rc = pair.value != NULL ? add_pair(ret, &pair) : ERR_FORMAT;
     }
     return rc == 0 && ret->name == NULL ? ERR_FORMAT : rc;
 }

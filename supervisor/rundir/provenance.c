@@ -4,6 +4,7 @@
 #include "common/io/shell_quote.h"
 #include "common/mem/xmalloc.h"
 #include "common/numerics/cpu_kernels.h"
+#include "common/wire/cursor.h"
 
 #include <gnu/libc-version.h>
 #include <msgpack.h>
@@ -13,6 +14,8 @@
 #include <sys/utsname.h>
 #include <uv.h>
 #include <yaml.h>
+
+enum { PROVENANCE_MAX = 64 << 10 };
 
 /* The first "model name" of /proc/cpuinfo. */
 static void put_cpu(FILE *out)
@@ -66,4 +69,25 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
     rc = run_dir_write(d, "provenance", text.text, text.len, err);
     free(text.text);
     return rc;
+}
+
+void run_dir_each_provenance(const char *path, run_dir_provenance_fn fn, void *ctx)
+{
+    char *file = xasprintf("%s/provenance", path), *rest = NULL;
+    struct wbuf text = {0};
+
+    if (wbuf_read_file(&text, file, PROVENANCE_MAX, NULL) < 0)
+        wbuf_done(&text);
+    wbuf_u8(&text, '\0');
+    for (char *line = strtok_r((char *)text.data, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *colon = strstr(line, ": ");
+
+        if (colon == NULL)
+            continue;
+        *colon = '\0';
+        fn(ctx, line, colon + 2);
+    }
+    wbuf_done(&text);
+    free(file);
 }

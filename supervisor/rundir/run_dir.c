@@ -153,22 +153,6 @@ int run_dir_write(struct run_dir *d, const char *sub, const void *data, size_t l
     return atomic_file_write(run_dir_file(d, sub), data, len, 1, err);
 }
 
-/* Keeps the programs of the agents. */
-static int keep_programs(struct run_dir *d, const struct run_config *config,
-                         struct err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i <= config->n_agents && rc == 0; i++) {
-        const struct agent_config *a =
-            i < config->n_agents ? &config->agents[i] : &config->defaults;
-
-        if (a->program != NULL)
-            rc = program_keep(a->program, d->path, err);
-    }
-    return rc;
-}
-
 void run_dir_place_programs(const struct run_dir *d, const struct run_config *config)
 {
     for (size_t i = 0; i < config->n_agents; i++)
@@ -181,8 +165,15 @@ int run_dir_prepare_config(struct run_dir *d, const struct run_config *config,
 {
     char *yaml = run_config_to_yaml(config);
     struct atomic_file *f = NULL;
-    int rc = keep_programs(d, config, err);
+    int rc = 0;
 
+    for (size_t i = 0; i <= config->n_agents && rc == 0; i++) {
+        const struct agent_config *a =
+            i < config->n_agents ? &config->agents[i] : &config->defaults;
+
+        if (a->program != NULL)
+            rc = program_keep(a->program, d->path, err);
+    }
     if (rc == 0)
         rc = atomic_file_new(&f, run_dir_file(d, "config.yaml"), 1, err);
     if (rc == 0)

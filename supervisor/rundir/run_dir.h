@@ -118,6 +118,10 @@ int run_dir_write_provenance(struct run_dir *d, int argc, char *const *argv,
                              const char *build_id, enum numerics numerics,
                              struct err *err);
 
+/* Calls fn for each of its lines, of the run in that directory; never, if it cannot be read. */
+typedef void (*run_dir_provenance_fn)(void *ctx, const char *key, const char *value);
+void run_dir_each_provenance(const char *path, run_dir_provenance_fn fn, void *ctx);
+
 /* Resolves RUN of the command line: a name under runs_dir, a path to a run's directory, such
  * a path below runs_dir, a trial STUDY/<number> that has one seed, the name of a configuration
  * for the newest run <name>-<number>, or NULL for the newest run that the caller may read.
@@ -157,6 +161,13 @@ int run_dir_make_folders(struct run_dir *d, struct err *err);
  * the folder is missing, there are none. -errno: the folder cannot be read; the list then has
  * those that were found. */
 int run_dir_list(const char *runs_dir, char ***ret, size_t *ret_n, struct err *err);
+/* run_dir_list of the runs whose names the pattern of fnmatch matches, "mappo-*", or of those in
+ * studies, "lr/3-*": * and ? stand for no slash. ERR_NOT_FOUND: there is none. After
+ * an error the list is empty. */
+int run_dir_match(const char *runs_dir, const char *pattern, char ***ret, size_t *ret_n,
+                  struct err *err);
+/* Whether it is such a pattern: no name of a run has its characters. */
+int run_dir_is_pattern(const char *text);
 void run_dir_list_free(char **paths, size_t n);
 
 #endif

@@ -1,5 +1,6 @@
 #include "supervisor/rundir/run_dir_internal.h"
 
+#include "common/config/yaml_tree.h"
 #include "common/io/beneath.h"
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
@@ -7,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +140,76 @@ void run_dir_list_free(char **paths, size_t n)
     free(paths);
 }
 
+/* ---- the runs that a pattern means ---- */
+
+int run_dir_is_pattern(const char *text)
+{
+    return strpbrk(text, "*?[") != NULL;
+}
+
+/* Takes the paths whose last part matches, and frees the others and the list. */
+static void take_matching(char **paths, size_t n, const char *pattern, char ***ret,
+                          size_t *ret_n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fnmatch(pattern, text_base_name(paths[i]), FNM_PERIOD) != 0) {
+            free(paths[i]);
+            continue;
+        }
+        *ret = xreallocarray(*ret, *ret_n + 1, sizeof(**ret));
+        (*ret)[(*ret_n)++] = paths[i];
+    }
+    free(paths);
+}
+
+/* Takes the runs of a folder that is a study, if its name matches the pattern up to the slash. */
+static int match_in_study(const char *runs_dir, const char *name, const char *pattern,
+                          char ***ret, size_t *ret_n, struct err *err)
+{
+    const char *slash = strchr(pattern, '/');
+    char *study = xstrndup(pattern, (size_t)(slash - pattern)), **paths;
+    char *path = xasprintf("%s/%s", runs_dir, name);
+    size_t n;
+    int rc = 0;
+
+    if (fnmatch(study, name, FNM_PERIOD) == 0 && look_for(path, "study.yaml") == 0) {
+        rc = run_dir_list(path, &paths, &n, err);
+        take_matching(paths, n, slash + 1, ret, ret_n);
+    }
+    free(path);
+    free(study);
+    return rc;
+}
+
+int run_dir_match(const char *runs_dir, const char *pattern, char ***ret, size_t *ret_n,
+                  struct err *err)
+{
+    DIR *dir = strchr(pattern, '/') != NULL ? opendir(runs_dir) : NULL;
+    const struct dirent *e;
+    char **paths;
+    size_t n;
+    int rc = 0;
+
+    *ret = NULL;
+    *ret_n = 0;
+    while (dir != NULL && rc == 0 && (e = beneath_readdir(dir)) != NULL)
+        rc = match_in_study(runs_dir, e->d_name, pattern, ret, ret_n, err);
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (strchr(pattern, '/') == NULL) {
+        rc = run_dir_list(runs_dir, &paths, &n, err);
+        take_matching(paths, n, pattern, ret, ret_n);
+    }
+    if (rc == 0 && *ret_n == 0)
+        rc = err_set(err, ERR_NOT_FOUND, "no run in %s matches '%s'", runs_dir, pattern);
+    if (rc < 0) {
+        run_dir_list_free(*ret, *ret_n);
+        *ret = NULL;
+        *ret_n = 0;
+    }
+    return rc;
+}
+
 /* ---- the run that a name means ---- */
 
 /* Whether the name is <base>-<number>, as run_dir_create chooses them. */
@@ -196,18 +268,65 @@ static char *find_only_seed(const char *trial)
     return only;
 }
 
+/* Whether two names differ in their numbers alone: small-2 is no slip of the pen for small-1. */
+static int is_other_number(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+
+    for (;; a++, b++) {
+        a += strspn(a, digits);
+        b += strspn(b, digits);
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+    }
+}
+
+/* Adds the runs and studies in a folder that the name of no run may mean: if it has a slash, the
+ * runs in studies. prefix: what stands before the folder's names, a study and a slash, or "". */
+static void collect_names(const char *folder, const char *prefix, const char *run,
+                          char ***names, size_t *n)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *e;
+
+    while (dir != NULL && (e = beneath_readdir(dir)) != NULL) {
+        char *path = xasprintf("%s/%s", folder, e->d_name);
+        char *name = xasprintf("%s%s", prefix, e->d_name), *below;
+        const int is_study = *prefix == '\0' && look_for(path, "study.yaml") == 0;
+
+        if (e->d_name[0] != '.' && is_study && strchr(run, '/') != NULL) {
+            below = xasprintf("%s/", name);
+            collect_names(path, below, run, names, n);
+            free(below);
+        } else if (e->d_name[0] != '.' && (is_study || run_dir_look(path) == 0) &&
+                   !is_other_number(name, run)) {
+            *names = xreallocarray(*names, *n + 1, sizeof(**names));
+            (*names)[(*n)++] = name;
+            name = NULL;
+        }
+        free(name);
+        free(path);
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+}
+
 static int fail_no_run(const char *runs_dir, const char *run, struct err *err)
 {
-    char *study = xasprintf("%s/%s/study.yaml", runs_dir, run);
-    struct stat st;
+    char *path = xasprintf("%s/%s", runs_dir, run), **names = NULL;
+    size_t n = 0;
 
-    if (strchr(run, '/') == NULL && stat(study, &st) == 0)
+    if (strchr(run, '/') == NULL && look_for(path, "study.yaml") == 0) {
         (void)err_set(err, ERR_NOT_FOUND,
                       "%s in %s is a study: expected one of its runs, %s/RUN", run,
                       runs_dir, run);
-    else
+    } else {
         (void)err_set(err, ERR_NOT_FOUND, "there is no run %s in %s", run, runs_dir);
-    free(study);
+        collect_names(runs_dir, "", run, &names, &n);
+        (void)yaml_add_nearest(err, run, (const char *const *)names, n);
+        run_dir_list_free(names, n);
+    }
+    free(path);
     return ERR_NOT_FOUND;
 }
 

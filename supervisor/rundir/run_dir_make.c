@@ -56,36 +56,6 @@ int run_dir_refuse_within(const char *runs_dir, const char *name, const char *pa
     return is_within ? ERR_ARG : 0;
 }
 
-/* Sets the mode of a new or replaced directory, whatever the umask. */
-static int set_mode(const struct run_dir *d, mode_t mode, struct err *err)
-{
-    const int fd = beneath_open(d->path, O_RDONLY | O_DIRECTORY, 0);
-    struct stat st;
-    int rc = 0;
-
-    if (fd < 0 || fstat(fd, &st) < 0 || fchmod(fd, (st.st_mode & S_ISGID) | mode) < 0)
-        rc = err_errno(err, "%s: cannot set its mode", d->path);
-    if (fd >= 0)
-        (void)close(fd);
-    return rc;
-}
-
-/* The directory of another user is not replaced: that user could change the new run. */
-static int check_own(const struct run_dir *d, struct err *err)
-{
-    char user[RUN_DIR_USER_BYTES];
-    struct stat st;
-
-    if (lstat(d->path, &st) < 0)
-        return 0;
-    if (S_ISLNK(st.st_mode))
-        return err_set(err, ERR_EXISTS, "%s is a link: left alone", d->path);
-    if (st.st_uid != geteuid())
-        return err_set(err, ERR_EXISTS, "run %s belongs to %s: left alone", d->name,
-                       run_dir_user_name(st.st_uid, user));
-    return 0;
-}
-
 /* Whoever may write the folder of runs can put another directory in the place of the one that
  * was looked at, or made. */
 static int check_held_own(const struct run_dir *d, struct err *err)
@@ -130,11 +100,19 @@ static int make_empty(struct run_dir *d, struct err *err)
  * removed: it is left by a supervisor that ended before it had the lock. */
 static int clear_place(const struct run_dir *d, struct err *err)
 {
-    const int rc = check_own(d, err);
+    char user[RUN_DIR_USER_BYTES];
+    struct stat st;
 
-    if (rc == 0 && rmdir(d->path) < 0 && errno != ENOENT && run_dir_look(d->path) != 0)
+    if (lstat(d->path, &st) == 0) {
+        if (S_ISLNK(st.st_mode))
+            return err_set(err, ERR_EXISTS, "%s is a link: left alone", d->path);
+        if (st.st_uid != geteuid()) /* who could change the new run */
+            return err_set(err, ERR_EXISTS, "run %s belongs to %s: left alone", d->name,
+                           run_dir_user_name(st.st_uid, user));
+    }
+    if (rmdir(d->path) < 0 && errno != ENOENT && run_dir_look(d->path) != 0)
         return err_set(err, ERR_EXISTS, "%s exists and is no run: left alone", d->path);
-    return rc;
+    return 0;
 }
 
 /* Holds and locks the run that is to be replaced. */
@@ -145,21 +123,6 @@ static int take_over(struct run_dir *d, struct err *err)
     if (rc == 0)
         rc = check_held_own(d, err);
     return rc < 0 ? rc : run_dir_lock(d, err);
-}
-
-/* Empties the directory of a run that is over. The lock file, which this process holds,
- * is removed last. */
-static int replace(struct run_dir *d, struct err *err)
-{
-    int rc = take_over(d, err);
-
-    if (rc == 0)
-        rc = tree_empty(d->path, (const char *const[]){"lock", NULL}, err);
-    if (rc < 0)
-        return rc;
-    (void)close(d->lock);
-    d->lock = -1;
-    return 0;
 }
 
 static int fail_exists(const struct run_dir *d, struct err *err)
@@ -192,7 +155,18 @@ static int make_named(struct run_dir *d, int force, struct err *err)
     rc = make_empty(d, err);
     if (rc != -EEXIST)
         return rc;
-    return force ? replace(d, err) : fail_exists(d, err);
+    if (!force)
+        return fail_exists(d, err);
+    /* empties the directory of a run that is over, and removes the lock file, which this process
+     * holds, last */
+    rc = take_over(d, err);
+    if (rc == 0)
+        rc = tree_empty(d->path, (const char *const[]){"lock", NULL}, err);
+    if (rc < 0)
+        return rc;
+    (void)close(d->lock);
+    d->lock = -1;
+    return 0;
 }
 
 /* Whether `brood submit` has given that name to a job, whose run may not exist yet. */
@@ -236,8 +210,15 @@ int run_dir_make_folders(struct run_dir *d, struct err *err)
 /* mark: the name under which it is not wanted yet; NULL: none. */
 static int furnish(struct run_dir *d, mode_t mode, const char *mark, struct err *err)
 {
-    int rc = set_mode(d, mode, err);
+    const int fd = beneath_open(d->path, O_RDONLY | O_DIRECTORY, 0);
+    struct stat st;
+    int rc = 0;
 
+    /* the mode of a new or replaced directory is set whatever the umask is */
+    if (fd < 0 || fstat(fd, &st) < 0 || fchmod(fd, (st.st_mode & S_ISGID) | mode) < 0)
+        rc = err_errno(err, "%s: cannot set its mode", d->path);
+    if (fd >= 0)
+        (void)close(fd);
     if (rc == 0)
         rc = run_dir_lock(d, err);
     if (rc == 0 && mark != NULL)

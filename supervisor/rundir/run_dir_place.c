@@ -95,18 +95,14 @@ static int exchange_in_steps(int parent, const char *a, const char *b)
     return n < 3 ? -1 : 0;
 }
 
-/* Gives each of two folders the name of the other. */
-static int exchange(int parent, const char *a, const char *b)
-{
-    if (renameat2(parent, a, parent, b, RENAME_EXCHANGE) == 0)
-        return 0;
-    return errno == EINVAL ? exchange_in_steps(parent, a, b) : -1;
-}
-
 static int rename_or_exchange(int parent, const char *from, const char *to,
                               const struct run_dir *other)
 {
-    return other != NULL ? exchange(parent, from, to) : rename_new(parent, from, to);
+    if (other == NULL)
+        return rename_new(parent, from, to);
+    if (renameat2(parent, from, parent, to, RENAME_EXCHANGE) == 0)
+        return 0;
+    return errno == EINVAL ? exchange_in_steps(parent, from, to) : -1;
 }
 
 /* Which of the directories does not have its name, d or (unless NULL) other; NULL: both do. */

@@ -50,6 +50,12 @@ static void read_progress(struct run_record *r, const char *path)
 
         if (isnan(s->team_return_mean))
             s->team_return_mean = progress_team_return(p);
+        for (size_t i = 0; i < progress_n_columns(p); i++)
+            if (run_model_is_return(progress_name(p, i))) /* few of many are */
+                run_model_note_return(&r->model, progress_name(p, i),
+                                      progress_newest(p, i));
+        s->returns = r->model.status.returns;
+        s->n_returns = r->model.status.n_returns;
         if (n > 0 && progress_steps(p, n - 1) > (double)s->env_steps)
             s->env_steps = (uint64_t)progress_steps(p, n - 1);
         if (s->episodes == RUN_UNKNOWN && n > 0 && c < progress_n_columns(p) &&
@@ -158,14 +164,16 @@ void run_record_note_silence(struct run_record *r)
 {
     struct run_status *s = &r->status;
 
-    s->state = "not answering";
+    s->state = stall_is_suspended(s->pid) ? "suspended" : "not answering";
     s->stalled_since = r->model.status.stalled_since;
     s->stalled_why = stall_text(s->pid, r->stalled_why);
 }
 
 static int append_end(const struct run_record *r, const char *path,
-                      const struct rollout_progress *at, struct err *err)
+                      const struct rollout_progress *at, const char *why, struct err *err)
 {
+    struct run_event done = {
+        .kind = RUN_EVENT_DONE, .env_steps = at->env_steps, .why = why};
     struct run_event e = {.kind = RUN_EVENT_END,
                           .env_steps = at->env_steps,
                           .end = {.state = "done",
@@ -183,7 +191,10 @@ static int append_end(const struct run_record *r, const char *path,
     struct journal *j = journal_new(file);
     int rc = journal_begin(j, err);
 
+    (void)log_time(done.time);
     (void)log_time(e.time);
+    if (rc == 0 && why != NULL && r->status.done_why == NULL)
+        rc = journal_write(j, &done, err);
     if (rc == 0)
         rc = journal_write(j, &e, err);
     journal_close(j);
@@ -192,14 +203,14 @@ static int append_end(const struct run_record *r, const char *path,
 }
 
 int run_record_mark_done(const char *path, const struct rollout_progress *at,
-                         struct err *err)
+                         const char *why, struct err *err)
 {
     struct run_record r;
     int rc = 0;
 
     take_journal(&r, path);
     if (strcmp(r.status.state, "done") != 0)
-        rc = append_end(&r, path, at, err);
+        rc = append_end(&r, path, at, why, err);
     run_record_done(&r);
     return rc;
 }

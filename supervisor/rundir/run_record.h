@@ -43,8 +43,9 @@ int run_record_exit_code(const char *path, int *ret_has_end);
 
 /* For a run whose newest checkpoint is its last, at `at`, although its supervisor did not
  * end as "done": it was killed, or failed, before it had written so. Appends the missing
- * `end` to the journal, unless it is there. The caller holds the run's lock. -errno. */
+ * `end` to the journal, unless it is there, and why it came before the run's length (NULL: it did
+ * not). The caller holds the run's lock. -errno. */
 int run_record_mark_done(const char *path, const struct rollout_progress *at,
-                         struct err *err);
+                         const char *why, struct err *err);
 
 #endif

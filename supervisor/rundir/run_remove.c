@@ -48,11 +48,27 @@ static int is_link(const char *path)
     return yes;
 }
 
-static int rename_and_remove(struct run_dir *d, struct err *err)
+int run_remove_check(const char *path, struct err *err)
 {
-    char *doomed = xasprintf(DOOMED "%s-%d", run_dir_name(d), (int)getpid());
-    int rc;
+    return is_link(path)
+               ? err_set(err, ERR_ARG, "%s is a link; give what it leads to", path)
+               : 0;
+}
 
+int run_remove(const char *path, struct err *err)
+{
+    char *above, *parent, *doomed;
+    struct run_dir *d;
+    struct err other;
+    int rc = run_remove_check(path, err);
+
+    if (rc == 0)
+        rc = run_dir_open(&d, path, 1, err);
+    if (rc < 0)
+        return rc;
+    above = xasprintf("%s/..", path);
+    parent = realpath(above, NULL);
+    doomed = xasprintf(DOOMED "%s-%d", run_dir_name(d), (int)getpid());
     run_dir_mark(d, doomed);
     rc = run_dir_rename(d, doomed, err);
     if (rc < 0)
@@ -60,24 +76,6 @@ static int rename_and_remove(struct run_dir *d, struct err *err)
     else
         rc = run_dir_remove(d, err);
     free(doomed);
-    return rc;
-}
-
-int run_remove(const char *path, struct err *err)
-{
-    char *above, *parent;
-    struct run_dir *d;
-    struct err other;
-    int rc;
-
-    if (is_link(path))
-        return err_set(err, ERR_ARG, "%s is a link; give the run itself", path);
-    rc = run_dir_open(&d, path, 1, err);
-    if (rc < 0)
-        return rc;
-    above = xasprintf("%s/..", path);
-    parent = realpath(above, NULL);
-    rc = rename_and_remove(d, err);
     run_dir_free(d);
     if (rc == 0 && parent != NULL && run_remove_leftovers(parent, &other) < 0)
         log_warn("%s", other.msg);
@@ -88,29 +86,23 @@ int run_remove(const char *path, struct err *err)
 
 /* ---- leftovers ---- */
 
-/* Skips the folder if its lock is held: another process is removing or making it. */
-static int finish_marked(const char *path, struct err *err)
-{
-    struct run_dir *d = NULL;
-    int rc = run_dir_open(&d, path, 1, err);
-
-    if (rc == 0)
-        rc = run_dir_remove(d, err);
-    run_dir_free(d);
-    return rc == ERR_STATE || rc == ERR_NOT_FOUND ? 0 : rc;
-}
-
 /* Without a lock, whoever makes it may just have begun; who removes it is nearly done. */
 static int finish(const char *path, const char *name, struct err *err)
 {
+    struct run_dir *d = NULL;
     int rc = 0;
 
     if (is_link(path) || rmdir(path) == 0 || beneath_hold(path, NULL) < 0)
         return 0;
-    if (run_dir_is_marked(path, name) || is_bare(path))
-        rc = finish_marked(path, err);
+    if (run_dir_is_marked(path, name) || is_bare(path)) {
+        rc = run_dir_open(&d, path, 1, err);
+        if (rc == 0)
+            rc = run_dir_remove(d, err);
+        run_dir_free(d);
+    }
     beneath_release(path);
-    return rc;
+    /* its lock is held: another process is removing or making it */
+    return rc == ERR_STATE || rc == ERR_NOT_FOUND ? 0 : rc;
 }
 
 int run_remove_leftovers(const char *runs_dir, struct err *err)

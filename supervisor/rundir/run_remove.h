@@ -12,6 +12,8 @@
 
 #include "common/err/err.h"
 
+/* ERR_ARG: the path is a link. */
+int run_remove_check(const char *path, struct err *err);
 /* path: a run's directory, not a link to one (ERR_ARG). ERR_STATE: the run is live. Also
  * finishes interrupted removals in the folder that holds it; a failure is only logged. */
 int run_remove(const char *path, struct err *err);

@@ -38,17 +38,6 @@ static int is_note(const char *text)
 
 /* ---- reading ---- */
 
-static void take_line(struct run_tags *t, const char *line)
-{
-    const char *tag = text_after(line, "tag: "), *note = text_after(line, "note: ");
-
-    if (tag != NULL && t->n < RUN_TAGS_MAX && schema_is_name(tag) &&
-        run_tags_find(t, tag) < 0)
-        t->tag[t->n++] = xstrdup(tag);
-    else if (note != NULL && t->note == NULL && is_note(note))
-        t->note = xstrdup(note);
-}
-
 int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
 {
     char *file = xasprintf("%s/tags", path);
@@ -58,8 +47,17 @@ int run_tags_read(struct run_tags *ret, const char *path, struct err *err)
     *ret = (struct run_tags){0};
     if (rc == 0) {
         wbuf_u8(&text, '\0');
-        for (char *next = (char *)text.data, *line; (line = strsep(&next, "\n")) != NULL;)
-            take_line(ret, line);
+        for (char *next = (char *)text.data, *line;
+             (line = strsep(&next, "\n")) != NULL;) {
+            const char *tag = text_after(line, "tag: "),
+                       *note = text_after(line, "note: ");
+
+            if (tag != NULL && ret->n < RUN_TAGS_MAX && schema_is_name(tag) &&
+                run_tags_find(ret, tag) < 0)
+                ret->tag[ret->n++] = xstrdup(tag);
+            else if (note != NULL && ret->note == NULL && is_note(note))
+                ret->note = xstrdup(note);
+        }
     }
     wbuf_done(&text);
     free(file);
@@ -146,15 +144,6 @@ static int apply(struct run_tags *t, const struct run_tags_change *change,
     return 0;
 }
 
-/* Removes what a process left that was killed as it wrote the tags. */
-static void tidy(const char *path)
-{
-    char *file = xasprintf("%s/tags", path);
-
-    atomic_file_tidy(file);
-    free(file);
-}
-
 /* Anybody who may read the folder can lock it, for ever. */
 static int lock(int folder, const char *path, struct err *err)
 {
@@ -184,7 +173,11 @@ int run_tags_change(struct run_tags *ret, const char *path,
     else
         rc = lock(folder, path, err);
     if (rc == 0) {
-        tidy(path);
+        char *file = xasprintf("%s/tags", path);
+
+        /* what a process left that was killed as it wrote the tags */
+        atomic_file_tidy(file);
+        free(file);
         rc = run_tags_read(ret, path, err);
         if (rc == 0)
             rc = apply(ret, change, err);

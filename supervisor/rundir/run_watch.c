@@ -21,18 +21,6 @@ static void forget(struct run_watch *w)
     }
 }
 
-static void look_at(struct run_watch *w, pid_t pid, pid_t keeper)
-{
-    /* While a new supervisor starts, the lock file has no pid: keep the old ones. */
-    if (pid <= 0 || (pid == w->pid && keeper == w->keeper))
-        return;
-    forget(w);
-    w->pid = pid;
-    w->keeper = keeper;
-    w->fds[0] = pidfd_open(pid, 0);
-    w->fds[1] = keeper > 0 ? pidfd_open(keeper, 0) : -1;
-}
-
 void run_watch_begin(struct run_watch *w, const char *path)
 {
     *w = (struct run_watch){.path = path, .fds = {-1, -1}};
@@ -67,7 +55,14 @@ int run_watch_is_over(struct run_watch *w, int *ret_code)
     const int is_live = run_dir_pids(w->path, &pid, &keeper);
     int code, has_end, is_left, patience_ms;
 
-    look_at(w, pid, keeper);
+    /* while a new supervisor starts, the lock file has no pid: the old ones are kept */
+    if (pid > 0 && (pid != w->pid || keeper != w->keeper)) {
+        forget(w);
+        w->pid = pid;
+        w->keeper = keeper;
+        w->fds[0] = pidfd_open(pid, 0);
+        w->fds[1] = keeper > 0 ? pidfd_open(keeper, 0) : -1;
+    }
     if (is_live) {
         w->was_live = 1;
         w->free_since_ms = 0;

@@ -45,6 +45,8 @@
 #define SECTION_NUMERICS    "numerics"
 /* Text: the first reason why the run is not exact any more. Exact runs lack it. */
 #define SECTION_INEXACT     "inexact"
+/* verdict_save. Runs without run.stop_when and checkpoint.keep_best lack it. */
+#define SECTION_EVALUATIONS "evaluations"
 /* Prefixes, followed by the agent's name. */
 #define SECTION_AGENT       "agent/"
 #define SECTION_GRAPH       "graph/"

@@ -76,37 +76,6 @@ int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *
     return 0;
 }
 
-static int no_such_step(const char *dir, const char *text, const uint64_t *steps,
-                        size_t n, struct err *err)
-{
-    if (n == 0)
-        return err_set(err, ERR_NOT_FOUND, "%s holds no checkpoint", dir);
-    return err_set(err, ERR_NOT_FOUND,
-                   "%s holds no checkpoint of step %s; there are %zu, from %" PRIu64
-                   " to %" PRIu64,
-                   dir, text, n, steps[0], steps[n - 1]);
-}
-
-int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err)
-{
-    uint64_t *steps, wanted = 0;
-    size_t n, i = 0;
-    int rc = checkpoint_list(dir, &steps, &n, err);
-
-    if (rc < 0)
-        return rc;
-    if (!text_u64(text, &wanted))
-        i = n;
-    while (i < n && steps[i] != wanted)
-        i++;
-    if (i < n)
-        *ret = steps[i];
-    else
-        rc = no_such_step(dir, text, steps, n, err);
-    free(steps);
-    return rc;
-}
-
 int checkpoint_is_there(const char *dir, uint64_t step)
 {
     char *path = checkpoint_path(dir, "", step);
@@ -114,6 +83,58 @@ int checkpoint_is_there(const char *dir, uint64_t step)
 
     free(path);
     return ret;
+}
+
+/* ---- the agents of a checkpoint ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The folder itself is asked: some file systems do not say in a list what an entry is. */
+static int is_folder(int dir, const char *name)
+{
+    struct stat st;
+
+    return *name != '.' && fstatat(dir, name, &st, 0) == 0 && S_ISDIR(st.st_mode);
+}
+
+int checkpoint_agents(const char *dir, uint64_t step, char ***ret, size_t *ret_n,
+                      struct err *err)
+{
+    char *path = checkpoint_path(dir, "", step), **names = NULL;
+    DIR *d = opendir(path);
+    size_t n = 0, cap = 0;
+    const struct dirent *e;
+    int rc = 0;
+
+    while (d != NULL && (e = beneath_readdir(d)) != NULL)
+        if (is_folder(dirfd(d), e->d_name)) {
+            ARRAY_GROW(names, n, cap);
+            names[n++] = xstrdup(e->d_name);
+        }
+    if (d == NULL || errno != 0)
+        rc = err_errno(err, "%s", path);
+    if (d != NULL)
+        (void)closedir(d);
+    free(path);
+    if (rc < 0) {
+        checkpoint_agents_free(names, n);
+        return rc;
+    }
+    if (n > 1)
+        qsort(names, n, sizeof(*names), by_name);
+    *ret = names;
+    *ret_n = n;
+    return 0;
+}
+
+void checkpoint_agents_free(char **names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
 }
 
 /* ---- run.state ---- */
@@ -253,16 +274,6 @@ static char *bundle_prefix(const char *dir, uint64_t step, const char *agent)
     return prefix;
 }
 
-static int open_bundle(struct bundle_reader **ret, const char *dir, uint64_t step,
-                       const char *agent, struct err *err)
-{
-    char *prefix = bundle_prefix(dir, step, agent);
-    int rc = bundle_reader_new(ret, prefix, err);
-
-    free(prefix);
-    return rc;
-}
-
 int checkpoint_load(struct checkpoint_values *ret, const char *dir, uint64_t step,
                     const char *agent, struct err *err)
 {
@@ -379,8 +390,12 @@ int checkpoint_block_load(struct checkpoint_block *ret, const char *dir, uint64_
     struct bundle_reader *r = NULL;
     int rc = agent_section_parse(&b.section, section->data, section->len, err);
 
-    if (rc == 0)
-        rc = open_bundle(&r, dir, step, b.agent, err);
+    if (rc == 0) {
+        char *prefix = bundle_prefix(dir, step, b.agent);
+
+        rc = bundle_reader_new(&r, prefix, err);
+        free(prefix);
+    }
     if (rc == 0) {
         b.bytes = mem_aligned(b.section.block_bytes);
         if (b.bytes == NULL && b.section.block_bytes > 0)

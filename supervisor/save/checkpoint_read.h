@@ -12,11 +12,15 @@
 
 /* Steps of the committed checkpoints, ascending; free(). An empty list is no error. */
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
-/* Finds the checkpoint of a step given as text. ERR_NOT_FOUND lists the steps. */
-int checkpoint_choose(const char *dir, const char *text, uint64_t *ret, struct err *err);
 /* Whether the checkpoint is there: a live run that drops it renames its folder before it removes
  * what is in it, and frees rows of its log only later. */
 int checkpoint_is_there(const char *dir, uint64_t step);
+
+/* The names of a checkpoint's agents, one folder each, in the order of the alphabet:
+ * checkpoint_agents_free. -errno. */
+int checkpoint_agents(const char *dir, uint64_t step, char ***ret, size_t *ret_n,
+                      struct err *err);
+void checkpoint_agents_free(char **names, size_t n);
 
 /* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,

@@ -209,26 +209,19 @@ static int replace_in_steps(const struct checkpoint_args *args, const char *temp
     return rc;
 }
 
-/* Replaces a complete checkpoint of the same step. RENAME_EXCHANGE swaps the two folders, so
- * that a complete checkpoint exists at any time. The old one is removed when the new one is in
- * its place on the disk. */
-static int replace(const struct checkpoint_args *args, const char *temp,
-                   const char *final, struct err *err)
-{
-    const int rc = rename_synced(args->dir, temp, final, RENAME_EXCHANGE, err);
-
-    if (rc == -EINVAL)
-        return replace_in_steps(args, temp, final, err);
-    return rc < 0 ? rc : tree_remove(temp, err);
-}
-
 static int commit(const struct checkpoint_args *args, const char *temp, struct err *err)
 {
     char *final = checkpoint_path(args->dir, "", args->step);
     int rc = tree_look(final, err);
 
     if (rc == 1 && !checkpoint_is_damaged(args->dir, args->step)) {
-        rc = replace(args, temp, final, err);
+        /* swaps the two folders, so that a complete checkpoint exists at any time; the old one is
+         * removed when the new one is in its place on the disk */
+        rc = rename_synced(args->dir, temp, final, RENAME_EXCHANGE, err);
+        if (rc == -EINVAL)
+            rc = replace_in_steps(args, temp, final, err);
+        else if (rc == 0)
+            rc = tree_remove(temp, err);
     } else {
         if (rc == 1)
             rc = retention_set_aside(args->dir, args->step, err);

@@ -86,18 +86,6 @@ static void on_response(void *ctx, size_t agent, const struct msg *response)
     }
 }
 
-static int graphs_ask(struct graphs *g, size_t agent, struct err *err)
-{
-    int rc;
-
-    msg_map(agent_request_begin(g->agents, agent, "metagraph", 0), 0);
-    agent_request_uncounted(g->agents, agent);
-    rc = agent_request_send(g->agents, agent, on_response, g, err);
-    if (rc == 0)
-        g->outstanding++;
-    return rc;
-}
-
 int graphs_start(struct graphs **ret, struct agent_table *agents,
                  const struct resume *from, void (*on_done)(void *ctx), void *ctx,
                  struct err *err)
@@ -160,9 +148,15 @@ int graphs_refresh(struct graphs *g, void (*on_done)(void *ctx), void *ctx,
 
     g->on_done = on_done;
     g->ctx = ctx;
-    for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++)
-        if (g->metagraphs[i].is_expired || is_back(g, i))
-            rc = graphs_ask(g, i, err);
+    for (size_t i = 0; !is_under_way && i < g->n && rc == 0; i++) {
+        if (!g->metagraphs[i].is_expired && !is_back(g, i))
+            continue;
+        msg_map(agent_request_begin(g->agents, i, "metagraph", 0), 0);
+        agent_request_uncounted(g->agents, i);
+        rc = agent_request_send(g->agents, i, on_response, g, err);
+        if (rc == 0)
+            g->outstanding++;
+    }
     return rc < 0 ? rc : g->outstanding > 0;
 }
 
@@ -194,34 +188,13 @@ enum {
     TENSOR_FLOAT_VAL = 5,
 };
 
-static int is_text(const struct cursor *bytes, const char *text)
-{
-    const size_t n = strlen(text);
-
-    return cursor_left(bytes) == n && memcmp(bytes->p, text, n) == 0;
-}
-
-/* Finds the first field of that number that holds a message or text. Returns 0 if there
- * is none. */
-static int find_field(struct cursor message, uint32_t number, struct cursor *ret)
-{
-    struct pw_field f;
-
-    while (pw_next(&message, &f))
-        if (f.number == number && f.type == PW_LEN) {
-            *ret = f.bytes;
-            return 1;
-        }
-    return 0;
-}
-
 /* Returns 1 and the value if this entry of a map has that key. */
 static int is_entry(struct cursor entry, const char *key, struct cursor *ret_value)
 {
     struct cursor found;
 
-    return find_field(entry, MAP_KEY, &found) && is_text(&found, key) &&
-           find_field(entry, MAP_VALUE, ret_value);
+    return pw_find_bytes(entry, MAP_KEY, &found) && pw_is_text(&found, key) &&
+           pw_find_bytes(entry, MAP_VALUE, ret_value);
 }
 
 /* ---- the settings in force ---- */
@@ -258,8 +231,8 @@ static int find_value(struct cursor node, struct cursor *ret)
     while (pw_next(&node, &f))
         if (f.number == NODE_ATTR && f.type == PW_LEN &&
             is_entry(f.bytes, "value", &value))
-            return find_field(value, ATTR_TENSOR, &tensor) &&
-                   find_field(tensor, TENSOR_FLOAT_VAL, ret) &&
+            return pw_find_bytes(value, ATTR_TENSOR, &tensor) &&
+                   pw_find_bytes(tensor, TENSOR_FLOAT_VAL, ret) &&
                    cursor_left(ret) == sizeof(float);
     return 0;
 }
@@ -270,14 +243,14 @@ static int write_constant(struct cursor metagraph, const char *node, float value
     struct cursor graph, name, place;
     struct pw_field f;
 
-    if (!find_field(metagraph, META_GRAPH_DEF, &graph))
+    if (!pw_find_bytes(metagraph, META_GRAPH_DEF, &graph))
         return unreadable(err);
     while (pw_next(&graph, &f)) {
         if (f.number != GRAPH_NODE || f.type != PW_LEN)
             continue;
-        if (!find_field(f.bytes, NODE_NAME, &name))
+        if (!pw_find_bytes(f.bytes, NODE_NAME, &name))
             return unreadable(err);
-        if (!is_text(&name, node))
+        if (!pw_is_text(&name, node))
             continue;
         if (!find_value(f.bytes, &place))
             return err_set(err, ERR_PROTOCOL, "its graph's settings: %s is no constant",
@@ -351,7 +324,7 @@ int graphs_write_settings(void *metagraph, size_t len, const struct block_table 
         if (f.number != META_COLLECTION_DEF || f.type != PW_LEN ||
             !is_entry(f.bytes, SETTING_CONSTANTS, &value))
             continue;
-        if (!find_field(value, COLLECTION_BYTES_LIST, &list))
+        if (!pw_find_bytes(value, COLLECTION_BYTES_LIST, &list))
             return unreadable(err);
         while (rc == 0 && pw_next(&list, &line))
             if (line.number == BYTES_LIST_VALUE && line.type == PW_LEN)
@@ -389,11 +362,13 @@ static void put_name(struct wbuf *b, const struct pw_field *f, const char *agent
     const char *name = (const char *)f->bytes.p;
     const size_t len = cursor_left(&f->bytes);
     const size_t mark = len > 0 && name[0] == '^' ? 1 : 0;
-    char *full =
-        xasprintf("%.*s%s/%.*s", (int)mark, name, agent, (int)(len - mark), name + mark);
+    const size_t text = pw_begin(b, f->number);
 
-    pw_put_text(b, f->number, full);
-    free(full);
+    wbuf_bytes(b, name, mark);
+    wbuf_bytes(b, agent, strlen(agent));
+    wbuf_bytes(b, "/", 1);
+    wbuf_bytes(b, name + mark, len - mark);
+    pw_end(b, text);
 }
 
 static int join_node(struct wbuf *b, struct cursor node, const char *agent)
@@ -429,7 +404,7 @@ static int join_graph(struct wbuf *b, struct cursor graph, const char *agent, in
 
 int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err)
 {
-    for (size_t i = 0; i < g->n; i++) {
+    for (size_t i = 0; i < g->n && ret->len < GRAPHS_JOINED_BYTES; i++) {
         struct cursor c = cursor_of(g->metagraphs[i].data, g->metagraphs[i].len);
         struct agent_info info;
         struct pw_field f;

@@ -50,8 +50,12 @@ void graphs_metagraph(const struct graphs *g, size_t agent, const void **ret,
 /* Call it when a checkpoint has begun: nothing writes older graphs any more. */
 void graphs_release_former(struct graphs *g);
 
+/* TensorBoard's page draws no graph of more bytes in reasonable time. */
+#define GRAPHS_JOINED_BYTES ((size_t)16 << 20)
+
 /* Appends one GraphDef of all agents' nodes, with "<agent>/" before their names, because
- * TensorBoard shows one graph per run. ERR_PROTOCOL: a graph cannot be read. */
+ * TensorBoard shows one graph per run: agents in their order, until it has
+ * GRAPHS_JOINED_BYTES. ERR_PROTOCOL: a graph cannot be read. */
 int graphs_joined(const struct graphs *g, struct wbuf *ret, struct err *err);
 
 /* Writes the settings that the block holds, as of `step`, into the constants of one

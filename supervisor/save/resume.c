@@ -5,6 +5,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
 #include "common/text/scan.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/retention.h"
 
 #include <errno.h>
@@ -43,6 +44,25 @@ const struct rollout_progress *resume_progress(const struct resume *r)
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name)
 {
     return checkpoint_state_find(&r->state, name);
+}
+
+int resume_verdict(const struct resume *r, const struct run_config *c,
+                   struct verdict *ret, struct err *err)
+{
+    const struct checkpoint_section *s = resume_section(r, SECTION_EVALUATIONS);
+
+    *ret = (struct verdict){0};
+    return s != NULL ? verdict_load(ret, c, s->data, s->len, err) : 0;
+}
+
+char *resume_ended_why(const struct resume *r, const struct run_config *c)
+{
+    struct verdict v;
+
+    return c->run.has_stop_when && resume_verdict(r, c, &v, NULL) == 0 &&
+                   verdict_ends(&v, &c->run.stop_when)
+               ? stop_when_text(&c->run.stop_when)
+               : NULL;
 }
 
 /* ---- finding a complete checkpoint ---- */

@@ -47,9 +47,18 @@ int resume_find_covered(uint64_t *ret, const char *dir, const char *log,
                         uint64_t capacity, struct err *err);
 
 const struct rollout_progress *resume_progress(const struct resume *r);
-/* A section of run.state. Of the run's sections, only SECTION_NUMERICS and SECTION_INEXACT
- * may be NULL. */
+/* A section of run.state. Of the run's sections, only SECTION_NUMERICS, SECTION_INEXACT and
+ * SECTION_EVALUATIONS may be NULL. */
 const struct checkpoint_section *resume_section(const struct resume *r, const char *name);
+
+/* What follows from the evaluations up to the checkpoint, for a run that has this configuration
+ * now. ERR_FORMAT. */
+int resume_verdict(const struct resume *r, const struct run_config *c,
+                   struct verdict *ret, struct err *err);
+
+/* The words of run.stop_when if the checkpoint's evaluation has ended the run; free(). NULL: it has
+ * not, or the section cannot be read, which a resume reports. */
+char *resume_ended_why(const struct resume *r, const struct run_config *c);
 
 /* An agent's .meta in the checkpoint. *ret: malloc'd. */
 int resume_has_graph(const struct resume *r, const char *agent);

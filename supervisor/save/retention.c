@@ -115,7 +115,7 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
 
         if (r->every_s > 0 && at > next) /* the run may not have run for many intervals */
             next += r->every_s * ceil((at - next) / r->every_s);
-        else
+        else if (steps[i] != r->best || r->best == 0)
             rc = retention_drop(dir, steps[i], err);
     }
     free(steps);

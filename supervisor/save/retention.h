@@ -6,6 +6,8 @@
  *              later than twice that, and so on, as keep_checkpoint_every_n_hours of
  *              TensorFlow's Saver does. The times are those of the files, so that a
  *              resumed run keeps the same checkpoints.
+ * Best         That of the best evaluation (checkpoint.keep_best) stays beside them, until there is
+ *              a better one.
  * Damaged      A checkpoint that cannot be read whole is renamed to .bad-<step>, not
  *              removed, when a run resumes from an earlier one or writes that step again.
  * Rows         The rows in the windows of the checkpoints, and those since the newest one, stay.
@@ -23,8 +25,10 @@ struct retention {
     size_t max;        /* 0: all stay */
     double every_s;    /* 0: none stays for good */
     double began_unix; /* the run's beginning, seconds since 1970 */
+    uint64_t best;     /* step of the best evaluation; 0: none is kept */
 };
 
+/* Without a best one. */
 struct retention retention_of(const struct run_config *c, double began_unix);
 
 /* dir: a run's checkpoints/. Removes what interrupted writes and removals left, then the
@@ -34,8 +38,8 @@ int retention_drop_old(const struct retention *r, const char *dir, struct err *e
 int retention_tidy(const char *dir, struct err *err);
 /* Removes one checkpoint. dir is not fsynced. */
 int retention_drop(const char *dir, uint64_t step, struct err *err);
-/* Call it before a run resumes from `step`. Tidies, and removes the later checkpoints, which the run
- * will write again, but sets aside the damaged ones. */
+/* Call it before a run resumes from `step`. Tidies, and removes the later checkpoints, which the
+ * run will write again, but sets aside the damaged ones. */
 int retention_drop_after(const char *dir, uint64_t step, struct err *err);
 /* Renames a damaged checkpoint to .bad-<step>, which replaces an older .bad-<step>. */
 int retention_set_aside(const char *dir, uint64_t step, struct err *err);

@@ -5,13 +5,12 @@
 #include "common/log/log.h"
 #include "common/mem/pages.h"
 #include "common/mem/xmalloc.h"
-#include "supervisor/save/weights.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SECTIONS = 7 };
+enum { MAX_SECTIONS = 8 };
 
 struct copy {
     void *data;
@@ -74,10 +73,81 @@ void run_saver_free(struct run_saver *s)
 
 int run_saver_is_busy(const struct run_saver *s)
 {
-    return s->busy;
+    return s != NULL && s->busy;
 }
 
 /* ---- on a thread of the pool ---- */
+
+/* ---- histograms of the weights ---- */
+
+/* The float32 variables of a checkpoint but for scalars and for what optimisers keep of each:
+ * `<agent>/.../<variable>/<slot>`. */
+struct histograms {
+    struct block_table *tables; /* [agents] which own the names */
+    struct event_tensor *list;
+    size_t n, cap;
+};
+
+/* Whether the name is that of another variable, which may follow the names of scopes, and one
+ * more part. */
+static int is_slot(const struct block_table *t, const char *name)
+{
+    const char *last = strrchr(name, '/');
+
+    if (last == NULL)
+        return 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const size_t len = strlen(t->variables[i].name);
+        const size_t before = (size_t)(last - name);
+
+        if (len <= before && memcmp(last - len, t->variables[i].name, len) == 0 &&
+            (len == before || last[-1 - (ptrdiff_t)len] == '/'))
+            return 1;
+    }
+    return 0;
+}
+
+static int gather(struct histograms *w, const struct checkpoint_agent *a,
+                  struct block_table *t, struct err *err)
+{
+    int rc = block_table_parse(t, a->description, a->block_bytes, err);
+
+    for (size_t i = 0; i < t->n; i++) {
+        const struct block_variable *v = &t->variables[i];
+        const char *data = (const char *)a->block + v->offset;
+
+        if (!v->in_bundle || v->dtype != DT_FLOAT || v->shape.rank == 0 ||
+            is_slot(t, v->name))
+            continue;
+        ARRAY_GROW(w->list, w->n, w->cap);
+        w->list[w->n++] = (struct event_tensor){.tag = v->name,
+                                                .data = (const float *)(const void *)data,
+                                                .n = (size_t)shape_elements(&v->shape)};
+    }
+    return rc;
+}
+
+/* Writes one event for TensorBoard, unless one of this step or a later one is there.
+ * ERR_PROTOCOL: an agent's description is malformed. */
+static int write_histograms(const struct run_saver *s, struct err *err)
+{
+    struct histograms w = {.tables = xcalloc(s->n_agents, sizeof(*w.tables))};
+    struct event_sink *sink = NULL;
+    int rc = 0;
+
+    for (size_t i = 0; i < s->n_agents && rc == 0; i++)
+        rc = gather(&w, &s->agents[i], &w.tables[i], err);
+    if (rc == 0)
+        rc = event_folder_begin(s->args.weights, s->step, s->histograms_unix, &sink, err);
+    if (rc == 0 && sink != NULL)
+        rc = event_sink_write_histograms(sink, s->step, w.list, w.n, s->histograms_unix,
+                                         err);
+    for (size_t i = 0; i < s->n_agents; i++)
+        block_table_done(&w.tables[i]);
+    free(w.tables);
+    free(w.list);
+    return rc;
+}
 
 /* A folder that could not be opened may be synced the next time. */
 static int sync_sides(struct run_saver *s)
@@ -108,8 +178,7 @@ static void write_work(uv_work_t *work)
 
     s->failure = s->damage;
     if (s->failure.code == 0 && s->histograms_unix > 0 && s->log_copy == NULL &&
-        weights_write(s->args.weights, s->agents, s->n_agents, s->step,
-                      s->histograms_unix, &why) < 0)
+        write_histograms(s, &why) < 0)
         log_warn("the histograms of step %llu were not written: %s",
                  (unsigned long long)s->step, why.msg);
     if (s->failure.code < 0 || sync_sides(s) < 0 ||
@@ -301,6 +370,9 @@ static int copy_sections(struct run_saver *s, const struct save_point *p, struct
         rc = copy_text(s, SECTION_NUMERICS, numerics, err);
     if (rc == 0 && p->inexact != NULL)
         rc = copy_text(s, SECTION_INEXACT, p->inexact, err);
+    if (rc == 0 && p->evaluations_bytes > 0)
+        rc = copy_section(s, SECTION_EVALUATIONS, p->evaluations, p->evaluations_bytes,
+                          err);
     free(log);
     return rc;
 }
@@ -319,6 +391,7 @@ int run_saver_begin(struct run_saver *s, const struct save_point *p, struct err 
         return rc;
     }
     s->step = p->step;
+    s->args.keep.best = p->best;
     s->histograms_unix = s->args.weights != NULL ? p->histograms_unix : 0;
     begin_write(s);
     return 0;

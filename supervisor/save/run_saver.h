@@ -53,7 +53,7 @@ struct run_saver_args { /* all borrowed until run_saver_free */
 struct run_saver *run_saver_new(const struct run_saver_args *args);
 void run_saver_free(struct run_saver *s); /* not busy; NULL is fine */
 
-/* A checkpoint is being written, or the log is being checked. */
+/* A checkpoint is being written, or the log is being checked. NULL: 0. */
 int run_saver_is_busy(const struct run_saver *s);
 
 /* A run at a round boundary. Borrowed for the call, except the agents' names,
@@ -66,9 +66,12 @@ struct save_point {
     size_t rollout_bytes;
     const char *build_id, *fingerprint, *config_yaml;
     enum numerics numerics;
-    const char *inexact; /* NULL: the run is exact */
-    /* Writes histograms of the agents' weights to the event files, tagged by the variables' names, if
-     * the time, in seconds since 1970, is not 0. A failure is a warning. */
+    const char *inexact;      /* NULL: the run is exact */
+    const void *evaluations;  /* verdict_save */
+    uint64_t best;            /* retention.best, from this checkpoint on */
+    size_t evaluations_bytes; /* 0: no section */
+    /* Writes histograms of the agents' weights to the event files, tagged by the variables' names,
+     * if the time, in seconds since 1970, is not 0. A failure is a warning. */
     double histograms_unix;
 };
 /* Copies p and begins to write it; not while busy. ERR_NOMEM: no write has begun. */

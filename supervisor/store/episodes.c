@@ -55,23 +55,18 @@ static void begin_episode(struct copy *c, uint64_t row)
     c->start[c->end++] = row;
 }
 
-static uint64_t complete_of(const struct copy *c)
-{
-    const size_t begun = c->end - c->from;
-
-    return begun > 0 && !c->ended ? begun - 1 : begun;
-}
-
 /* Drops the episodes whose first row has left the window, and counts the complete
  * ones. */
 static void drop_and_count(struct episodes *x, uint64_t window_first)
 {
     for (size_t e = 0; e < x->n; e++) {
         struct copy *c = &x->copies[e];
+        size_t begun;
 
         while (c->from < c->end && c->start[c->from] < window_first)
             c->from++;
-        x->before[e + 1] = x->before[e] + complete_of(c);
+        begun = c->end - c->from;
+        x->before[e + 1] = x->before[e] + (begun > 0 && !c->ended ? begun - 1 : begun);
     }
 }
 

@@ -241,15 +241,6 @@ static uint64_t row_of(const struct priorities *p, size_t slot)
     return newest - (slot <= last ? last - slot : last + p->capacity - slot);
 }
 
-static void reserve(struct priorities *p, size_t n)
-{
-    if (n <= p->places)
-        return;
-    free(p->scratch);
-    p->scratch = xcalloc(2 * n, sizeof(*p->scratch));
-    p->places = n;
-}
-
 void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
                      double beta, uint64_t *ret_rows, float *ret_weights, size_t n)
 {
@@ -257,7 +248,11 @@ void priorities_draw(struct priorities *p, struct rng_key key, uint64_t counter,
     double *u, *share;
 
     CHECK(p->n > 0);
-    reserve(p, n);
+    if (n > p->places) {
+        free(p->scratch);
+        p->scratch = xcalloc(2 * n, sizeof(*p->scratch));
+        p->places = n;
+    }
     u = p->scratch;
     share = u + n;
     rng_uniform_f64(key, counter, 0, u, n);

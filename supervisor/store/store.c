@@ -482,17 +482,6 @@ static int verify(const struct store *s, const struct saved *saved, struct err *
     return rc;
 }
 
-static int verify_header(const struct store *s, struct err *err)
-{
-    uint8_t *header = xmalloc(STORE_HEADER_BYTES);
-    int rc = read_at(s, header, STORE_HEADER_BYTES, 0, err);
-
-    if (rc == 0 && crc32c(header, STORE_HEADER_BYTES) != s->header_sum)
-        rc = err_set(err, ERR_CORRUPT, "%s: its header is damaged", s->path);
-    free(header);
-    return rc;
-}
-
 int store_check(const struct store *s, const void *sums, size_t len, struct err *err)
 {
     struct saved saved;
@@ -501,26 +490,19 @@ int store_check(const struct store *s, const void *sums, size_t len, struct err 
     if (s->layout.n_columns == 0)
         return 0;
     rc = parse_state(&saved, sums, len, err);
-    if (rc == 0)
-        rc = verify_header(s, err);
+    if (rc == 0) {
+        uint8_t *header = xmalloc(STORE_HEADER_BYTES);
+
+        rc = read_at(s, header, STORE_HEADER_BYTES, 0, err);
+        if (rc == 0 && crc32c(header, STORE_HEADER_BYTES) != s->header_sum)
+            rc = err_set(err, ERR_CORRUPT, "%s: its header is damaged", s->path);
+        free(header);
+    }
     if (rc == 0)
         rc = verify(s, &saved, err);
     if (rc < 0 && err != NULL) /* an unreadable disk counts as corruption, too */
         err->code = ERR_CORRUPT;
     return rc < 0 ? ERR_CORRUPT : 0;
-}
-
-/* Restores head and checksums, as if the rows had just been appended. */
-static void take_saved(struct store *s, const struct saved *saved)
-{
-    struct cursor sums = saved->sums;
-
-    s->n_sums = (size_t)(saved->first + saved->n);
-    s->sums_cap = s->n_sums + 64;
-    s->sums = xcalloc(s->sums_cap, sizeof(*s->sums));
-    for (size_t i = (size_t)saved->first; i < s->n_sums; i++)
-        s->sums[i] = cursor_u32(&sums);
-    s->head = saved->head;
 }
 
 static int open_file(struct store *s, int flags, struct err *err)
@@ -541,6 +523,7 @@ static int open_file(struct store *s, int flags, struct err *err)
 /* Checks the opened file against the saved state, then restores that state. */
 static int take_file(struct store *s, const struct saved *saved, struct err *err)
 {
+    struct cursor sums = saved->sums;
     struct stat st;
     uint64_t first;
     int rc = s->layout.n_columns == 0 ? read_layout(s, saved, err) : 0;
@@ -557,9 +540,16 @@ static int take_file(struct store *s, const struct saved *saved, struct err *err
                        "a capacity of %llu needs rows that %s no longer holds",
                        (unsigned long long)s->capacity, s->path);
     rc = verify(s, saved, err);
-    if (rc == 0)
-        take_saved(s, saved);
-    return rc;
+    if (rc < 0)
+        return rc;
+    /* as if the rows had just been appended */
+    s->n_sums = (size_t)(saved->first + saved->n);
+    s->sums_cap = s->n_sums + 64;
+    s->sums = xcalloc(s->sums_cap, sizeof(*s->sums));
+    for (size_t i = (size_t)saved->first; i < s->n_sums; i++)
+        s->sums[i] = cursor_u32(&sums);
+    s->head = saved->head;
+    return 0;
 }
 
 /* An unnamed file where a copy by reference is most likely possible. */
@@ -601,18 +591,23 @@ static int copy_window(struct store *s, const struct saved *saved, int from,
 static int open_copy(struct store *s, const struct saved *saved, struct err *err)
 {
     const int from = beneath_open(s->path, O_RDONLY, 0);
+    const int is_empty = from < 0 && errno == ENOENT && saved->head == 0;
     char path[64];
     int rc;
 
-    if (from < 0)
+    if (from < 0 && !is_empty)
         return err_errno(err, "%s", s->path);
     s->fd = open_unnamed(s->path);
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
     if (s->fd >= 0)
         s->agent_fd = open(path, O_RDONLY | O_CLOEXEC);
     rc = s->agent_fd < 0 ? err_errno(err, "a file for a copy of %s", s->path)
+         : is_empty      ? 0
                          : copy_window(s, saved, from, err);
-    (void)close(from);
+    if (rc == 0 && !is_empty)
+        rc = take_file(s, saved, err);
+    if (from >= 0)
+        (void)close(from);
     return rc;
 }
 
@@ -628,9 +623,9 @@ static int open_with(struct store **ret, const char *path, uint64_t capacity,
     if (rc < 0)
         return rc;
     s = new_store(path, capacity);
-    rc = how == AS_COPY ? open_copy(s, &saved, err)
-                        : open_file(s, how == TO_READ ? O_RDONLY : O_RDWR, err);
-    if (rc == 0)
+    if (how == AS_COPY)
+        rc = open_copy(s, &saved, err);
+    else if ((rc = open_file(s, how == TO_READ ? O_RDONLY : O_RDWR, err)) == 0)
         rc = take_file(s, &saved, err);
     if (rc < 0)
         store_free(s);

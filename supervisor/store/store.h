@@ -45,7 +45,7 @@ int store_open_read(struct store **ret, const char *path, uint64_t capacity,
                     const void *state, size_t len, struct err *err);
 /* As store_open, but of a copy: an unnamed file next to the run's directory, or else in
  * memory, which vanishes with the last process that has it open. The log itself is only
- * read; it may be live. */
+ * read; it may be live, and missing if the state is that of the run's beginning. */
 int store_open_copy(struct store **ret, const char *path, uint64_t capacity,
                     const void *state, size_t len, struct err *err);
 int store_cut(struct store *s, struct err *err);
@@ -113,6 +113,18 @@ double store_column_value(const struct store_column *c, const uint8_t *row, uint
  * the first row and column that differ. */
 int store_compare(const struct store *s, int log, uint64_t first, uint64_t end,
                   uint64_t *ret_n, struct err *err);
+/* Where two logs differ first. */
+struct store_difference {
+    uint64_t row;
+    char column[STORE_COLUMN_NAME_MAX]; /* "": between columns */
+    uint32_t element;
+    double here, there;
+};
+/* Compares rows first .. end - 1 of two logs that are open for reading, those that both
+ * still have. Returns 1 if one differs, the first of which is *ret; or 0. ERR_UNSUPPORTED: they
+ * have different columns; ERR_FORMAT, -errno. */
+int store_find_difference(struct store_difference *ret, int here, int there,
+                          uint64_t first, uint64_t end, struct err *err);
 /* The number of rows up to the end of a log that is open for reading. ERR_FORMAT, ... */
 int store_log_end(int log, uint64_t *ret, struct err *err);
 

@@ -23,15 +23,6 @@ static const char **settings_of(const struct lineage *l, size_t round, size_t me
     return &l->setting[(round * l->study->trials + member) * l->study->n_keys];
 }
 
-static void lineage_begin(struct lineage *l, const struct study *s)
-{
-    *l = (struct lineage){.study = s};
-    l->setting = xcalloc(s->trials * s->n_keys, sizeof(*l->setting));
-    for (size_t i = 0; i < s->trials; i++)
-        for (size_t k = 0; k < s->n_keys; k++)
-            settings_of(l, 0, i)[k] = study_value(s, i, k, &l->arena);
-}
-
 /* Adds a round: which member continues from which, and with which settings. */
 static void add_round(struct lineage *l, const double *value)
 {
@@ -135,7 +126,11 @@ int lineage_read(struct lineage *ret, const struct study *s, const char *dir,
     char *path = path_of(dir), *text;
     int rc = is_held ? wbuf_read_file(&file, path, FILE_MAX_BYTES, &why) : why.code;
 
-    lineage_begin(ret, s);
+    *ret = (struct lineage){.study = s};
+    ret->setting = xcalloc(s->trials * s->n_keys, sizeof(*ret->setting));
+    for (size_t i = 0; i < s->trials; i++)
+        for (size_t k = 0; k < s->n_keys; k++)
+            settings_of(ret, 0, i)[k] = study_value(s, i, k, &ret->arena);
     if (rc == 0) {
         wbuf_u8(&file, '\0');
         text = (char *)file.data + strcspn((char *)file.data, "\n");

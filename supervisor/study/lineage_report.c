@@ -123,21 +123,6 @@ void lineage_report_put(const struct lineage *l, struct json *j)
 
 /* ---- SVG ---- */
 
-static struct svg_plot plot_of(const struct lineage *l)
-{
-    struct svg_plot a = SVG_PLOT;
-
-    for (size_t i = 0; i < l->n * l->study->trials; i++)
-        svg_axis_take(&a.y, lineage_value(l, i / l->study->trials, i % l->study->trials));
-    if (l->n > 0)
-        a.x.high = (double)lineage_step(l->study, l->n - 1);
-    if (!(a.y.high > a.y.low)) {
-        a.y.low = l->n > 0 ? a.y.low - 1 : 0;
-        a.y.high = a.y.low + 2;
-    }
-    return a;
-}
-
 /* "member 3, learning_rate 0.001, discount 0.95: -20.12", shown by a browser over the
  * point; beside a member's last one, its number. */
 static void put_point(const struct lineage *l, const struct svg_plot *a, size_t round,
@@ -187,7 +172,16 @@ static void put_line(const struct lineage *l, const struct svg_plot *a, size_t r
 void lineage_report_print_svg(const struct lineage *l, FILE *f)
 {
     const struct study *s = l->study;
-    const struct svg_plot a = plot_of(l);
+    struct svg_plot a = SVG_PLOT;
+
+    for (size_t i = 0; i < l->n * s->trials; i++)
+        svg_axis_take(&a.y, lineage_value(l, i / s->trials, i % s->trials));
+    if (l->n > 0)
+        a.x.high = (double)lineage_step(s, l->n - 1);
+    if (!(a.y.high > a.y.low)) {
+        a.y.low = l->n > 0 ? a.y.low - 1 : 0;
+        a.y.high = a.y.low + 2;
+    }
 
     svg_plot_begin(&a, s->column != NULL ? s->column : "the team's return",
                    " of the members; dashed: became a fork", f);

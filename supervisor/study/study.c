@@ -96,6 +96,15 @@ static int is_whole(const struct yaml_node *n, int64_t low, int64_t *ret)
 
 /* ---- search ---- */
 
+/* As numbers 0.9 and 0.90 are the same. */
+static int is_same_value(const struct yaml_node *a, const char *text_a,
+                         const struct yaml_node *b, const char *text_b)
+{
+    double x, y;
+
+    return strcmp(text_a, text_b) == 0 || (is_real(a, &x) && is_real(b, &y) && x == y);
+}
+
 static int take_choices(const struct reading *r, const struct yaml_node *list,
                         struct study_key *k)
 {
@@ -105,8 +114,13 @@ static int take_choices(const struct reading *r, const struct yaml_node *list,
     k->values = STUDY_CHOICE;
     k->n = list->n;
     k->choice = ARENA_ARRAY(&r->s->arena, const char *, list->n);
-    for (size_t i = 0; i < list->n; i++)
+    for (size_t i = 0; i < list->n; i++) {
         k->choice[i] = yaml_tree_text(list->child[i], &r->s->arena);
+        for (size_t j = 0; j < i; j++)
+            if (is_same_value(list->child[i], k->choice[i], list->child[j], k->choice[j]))
+                return yaml_fail(list->child[i], k->path, r->err, "%s is given twice",
+                                 k->choice[i]);
+    }
     return 0;
 }
 
@@ -118,8 +132,15 @@ static int take_range(const struct reading *r, const struct yaml_node *n,
 
     k->values = is_int ? STUDY_INT : is_log ? STUDY_LOG_UNIFORM : STUDY_UNIFORM;
     if (n->kind != YAML_LIST || n->n != 2 || !is_real(n->child[0], &k->low) ||
-        !is_real(n->child[1], &k->high) || k->low >= k->high)
+        !is_real(n->child[1], &k->high))
         return yaml_fail(n, k->path, r->err, "expected [LOW, HIGH], two numbers");
+    if (k->low >= k->high)
+        return yaml_fail(n, k->path, r->err,
+                         k->low > k->high
+                             ? "the lower end comes first: %s: [%s, %s]"
+                             : "%s: [%s, %s] is one value, expected [LOW, HIGH]",
+                         n->key, yaml_tree_text(n->child[1], &r->s->arena),
+                         yaml_tree_text(n->child[0], &r->s->arena));
     if (is_int && (k->low != floor(k->low) || k->high != floor(k->high) ||
                    fabs(k->low) > 1e15 || fabs(k->high) > 1e15))
         return yaml_fail(n, k->path, r->err, "expected two whole numbers");
@@ -143,6 +164,34 @@ static int is_taken(const struct study *s, size_t n_keys, const char *path)
     }
     arena_done(&arena);
     return is;
+}
+
+/* Refuses values of the base that no trial would have: a searched key, or one below it, and the
+ * seed. */
+static int check_sets(const struct reading *r)
+{
+    const struct study *s = r->s;
+    struct arena arena = ARENA_ZERO;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < s->n_sets; i++) {
+        char *path = arena_strndup(&arena, s->sets[i], strcspn(s->sets[i], "="));
+
+        if (strcmp(path, "run.seed") == 0)
+            rc = err_set(r->err, ERR_CONFIG,
+                         "--set %s: the seeds of a study are given by `seeds: [1, 2]`",
+                         s->sets[i]);
+        for (char *end = path + strlen(path); rc == 0 && end != NULL;
+             end = strrchr(path, '.')) {
+            *end = '\0';
+            if (is_taken(s, s->n_keys, path))
+                rc = err_set(r->err, ERR_CONFIG,
+                             "--set %s: the study searches %s: change it in %s",
+                             s->sets[i], path, s->file);
+        }
+    }
+    arena_done(&arena);
+    return rc;
 }
 
 /* Checks the paths of the last key: "a, b" sets both. */
@@ -364,7 +413,8 @@ static int take_base(const struct reading *r, const struct yaml_node *root)
     if (s->base[0] != '/' && slash != NULL)
         s->base =
             arena_printf(&s->arena, "%.*s/%s", (int)(slash - s->file), s->file, s->base);
-    if (run_config_merged(s->base, NULL, 0, &s->base_text, &s->arena, &why) < 0)
+    if (run_config_merged(s->base, s->sets, s->n_sets, &s->base_text, &s->arena, &why) <
+        0)
         return yaml_fail_since(n, "base", r->err, &why);
     return 0;
 }
@@ -385,22 +435,30 @@ static int study_take(const struct reading *r, const struct yaml_node *root)
         rc = take_trials(r, root);
     if (rc == 0)
         rc = take_seeds(r, root);
+    if (rc == 0)
+        rc = check_sets(r);
     return rc < 0 ? rc : take_base(r, root);
 }
 
-int study_read(struct study *ret, const char *path, struct err *err)
+int study_read(struct study *ret, const char *path, const char *const *sets,
+               size_t n_sets, struct err *err)
 {
     struct arena tree = ARENA_ZERO;
     struct wbuf text = {0};
     struct yaml_node *root;
     int rc;
 
-    *ret = (struct study){0};
+    *ret = (struct study){.sets = sets, .n_sets = n_sets};
     ret->file = arena_strdup(&ret->arena, path);
     rc = wbuf_read_file(&text, path, YAML_MAX_BYTES, err);
     if (rc == 0)
         rc = yaml_tree_parse(&root, &tree, (const char *)text.data, text.len, ret->file,
                              1, err);
+    if (rc == 0 && yaml_find(root, "env") != NULL)
+        rc = yaml_fail(yaml_find(root, "env"), "env", err,
+                       "this is a configuration, `brood run` starts it; a study's file "
+                       "names one, base: %s",
+                       text_base_name(path));
     if (rc == 0)
         rc = study_take(&(struct reading){ret, err}, root);
     wbuf_done(&text);
@@ -517,14 +575,6 @@ uint64_t study_rung_until(const struct study *s, size_t rung)
 
 /* ---- trials ---- */
 
-static double draw(const struct study *s, size_t trial, const struct study_key *k)
-{
-    double u;
-
-    rng_uniform_f64(rng_key_make(s->seed, k->path, "study"), trial, 0, &u, 1);
-    return u;
-}
-
 /* Which choice of a key a point of the grid has: the last key changes fastest. */
 static size_t grid_choice(const struct study *s, size_t trial, size_t key)
 {
@@ -553,10 +603,12 @@ const char *study_value(const struct study *s, size_t trial, size_t key,
                         struct arena *arena)
 {
     const struct study_key *k = &s->key[key];
+    double u;
 
     if (k->values == STUDY_CHOICE && s->is_grid)
         return k->choice[grid_choice(s, trial, key)];
-    return study_value_at(k, draw(s, trial, k), arena);
+    rng_uniform_f64(rng_key_make(s->seed, k->path, "study"), trial, 0, &u, 1);
+    return study_value_at(k, u, arena);
 }
 
 size_t study_sets_of(const struct study *s, const char *const *values, const char **ret,

@@ -60,8 +60,12 @@ struct study_key {
 struct study {
     struct arena arena; /* owns all texts */
     const char *file;
-    const char *base;       /* the configuration's path */
-    const char *base_text;  /* YAML: its values, merged over those that it extends */
+    const char *base; /* the configuration's path */
+    /* [n_sets] "KEY=VALUE", which the base has in all trials; borrowed */
+    const char *const *sets;
+    size_t n_sets;
+    /* YAML: the base's values, merged over those that it extends, and sets */
+    const char *base_text;
     size_t n_keys, n_paths; /* a key may set several paths */
     struct study_key key[STUDY_MAX_KEYS];
     enum study_method method;
@@ -89,9 +93,11 @@ struct study {
     int64_t memory_bytes; /* 0: not limited */
 };
 
-/* Reads and checks a study's file; the configurations of its trials are not checked. On
+/* Reads and checks a study's file; the configurations of its trials are not checked. sets: n_sets
+ * values "KEY=VALUE" that the base gets, in memory of the caller, none of a searched key. On
  * failure *ret is all-zero. ERR_CONFIG with file, line and key; ERR_LIMIT, -errno. */
-int study_read(struct study *ret, const char *path, struct err *err);
+int study_read(struct study *ret, const char *path, const char *const *sets,
+               size_t n_sets, struct err *err);
 void study_done(struct study *s);
 
 /* Whether a study that began as `was` can go on as `is`, which may add trials and seeds;

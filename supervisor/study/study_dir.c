@@ -7,8 +7,11 @@
 #include "common/mem/xmalloc.h"
 #include "common/wire/cursor.h"
 #include "supervisor/metrics/progress.h"
+#include "supervisor/rundir/run_dir.h"
 #include "supervisor/rundir/run_record.h"
+#include "supervisor/rundir/run_remove.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -42,14 +45,28 @@ int study_dir_is_one(const char *path)
     return exists_in(path, "study.yaml") && exists_in(path, "base.yaml");
 }
 
+/* Whether a sweep has begun the study. A removal may have been killed that left one file. */
+static int has_begun(const char *path)
+{
+    return exists_in(path, "study.lock") &&
+           (exists_in(path, "study.yaml") || exists_in(path, "base.yaml"));
+}
+
 char *study_dir_find(const char *runs_dir, const char *name)
 {
     char *path = path_in(runs_dir, name);
 
-    if (study_dir_is_one(path))
-        return path;
-    free(path);
-    return study_dir_is_one(name) ? xstrdup(name) : NULL;
+    if (!study_dir_is_one(path) && !has_begun(path) && !exists_in(path, "config.yaml")) {
+        free(path);
+        path = xstrdup(name);
+    }
+    if (!study_dir_is_one(path) && !has_begun(path)) {
+        free(path);
+        return NULL;
+    }
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
+    return path;
 }
 
 /* ---- its files ---- */
@@ -63,7 +80,7 @@ int study_dir_read(struct study *ret, const char *path, struct err *err)
     if (rc < 0)
         return rc;
     file = path_in(path, "study.yaml");
-    rc = study_read(ret, file, err);
+    rc = study_read(ret, file, NULL, 0, err);
     if (rc == 0 && (rc = study_dir_look(ret, path, err)) < 0)
         study_done(ret);
     beneath_release(path);
@@ -200,6 +217,106 @@ void study_dir_close(struct study_dir *d)
         beneath_release(d->path);
     free(d->path);
     free(d);
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void study_dir_list(const char *runs_dir, char ***ret, size_t *ret_n)
+{
+    DIR *dir = opendir(runs_dir);
+    const struct dirent *e;
+    char **paths = NULL;
+    size_t n = 0, cap = 0;
+
+    while (dir != NULL && (e = beneath_readdir(dir)) != NULL) {
+        char *path = path_in(runs_dir, e->d_name);
+
+        if (e->d_name[0] == '.' || !study_dir_is_one(path)) {
+            free(path);
+            continue;
+        }
+        ARRAY_GROW(paths, n, cap);
+        paths[n++] = path;
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (n > 1)
+        qsort(paths, n, sizeof(*paths), by_path);
+    *ret = paths;
+    *ret_n = n;
+}
+
+/* ERR_ARG: one of the runs is a link; ERR_STATE: one is live. */
+static int check_runs(char *const *runs, size_t n, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (run_remove_check(runs[i], err) < 0)
+            return err->code;
+        if (run_dir_holder(runs[i]) != 0)
+            return err_set(err, ERR_STATE, "%s is running; `brood stop %s` stops it",
+                           runs[i], runs[i]);
+    }
+    return 0;
+}
+
+/* Adds how many there were to *ret. */
+static int remove_runs(const char *path, size_t *ret, struct err *err)
+{
+    char **runs;
+    size_t n;
+    int rc = run_dir_list(path, &runs, &n, err);
+
+    if (rc == 0)
+        rc = check_runs(runs, n, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = run_remove(runs[i], err);
+    run_dir_list_free(runs, n);
+    *ret += n;
+    return rc;
+}
+
+/* d: locked. The lock goes last: until then no sweep begins. A run that somebody else begins
+ * meanwhile is found when the folder is listed until it has none. */
+static int remove_all(const struct study_dir *d, size_t *ret_runs, struct err *err)
+{
+    static const char *const last[] = {"base.yaml", "study.yaml", "study.lock", NULL};
+    size_t before;
+    int rc;
+
+    *ret_runs = 0;
+    do {
+        before = *ret_runs;
+        rc = remove_runs(d->path, ret_runs, err);
+    } while (rc == 0 && *ret_runs > before);
+    if (rc == 0)
+        rc = tree_empty(d->path, last, err);
+    return rc == 0 && rmdir(d->path) < 0 ? err_errno(err, "%s: cannot remove", d->path)
+                                         : rc;
+}
+
+int study_dir_remove(const char *path, size_t *ret_runs, struct err *err)
+{
+    struct study_dir *d = xcalloc(1, sizeof(*d));
+    int rc = run_remove_check(path, err);
+
+    d->lock = -1;
+    d->path = xstrdup(path);
+    if (rc == 0 && !has_begun(path))
+        rc = err_set(err, ERR_ARG,
+                     "%s has no study.lock: no sweep has begun it, and it is not removed",
+                     path);
+    if (rc == 0)
+        rc = beneath_hold_same(path, err);
+    d->is_held = rc == 0;
+    if (rc == 0)
+        rc = take_lock(d, err);
+    if (rc == 0)
+        rc = remove_all(d, ret_runs, err);
+    study_dir_close(d);
+    return rc;
 }
 
 const char *study_dir_path(const struct study_dir *d)

@@ -30,9 +30,18 @@ int study_dir_is_locked(const char *path);
 int study_dir_read(struct study *ret, const char *path, struct err *err);
 /* Reads again which rungs are over. */
 int study_dir_look(struct study *s, const char *path, struct err *err);
-/* The folder of the study of that name below runs_dir, or with that path; NULL: there is none.
- * free(). */
+/* The folder of the study of that name below runs_dir, or with that path unless a run below
+ * runs_dir has that name; without a slash at its end. NULL: there is none. free(). */
 char *study_dir_find(const char *runs_dir, const char *name);
+/* The paths of all studies below runs_dir, in the order of their names: *ret_n of them,
+ * run_dir_list_free(). A folder that is missing, or cannot be read, has none. */
+void study_dir_list(const char *runs_dir, char ***ret, size_t *ret_n);
+/* Removes a study with all its runs, one after the other; what was begun, another call finishes.
+ * *ret_runs: how many there were. Removes nothing after ERR_ARG: the path or that of one of its
+ * runs is a link, or no sweep has begun the study there, so that other things may be in the
+ * folder; ERR_STATE: a sweep works on the study, or one of its runs is live. (Both also come of a
+ * run that appears meanwhile.) */
+int study_dir_remove(const char *path, size_t *ret_runs, struct err *err);
 
 enum study_run_state {
     STUDY_RUN_NEW,     /* it must begin, or begin again: there is no checkpoint */

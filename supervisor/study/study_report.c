@@ -238,15 +238,41 @@ static double position(const struct study *s, size_t trial, size_t key)
     return v;
 }
 
+/* The part of the variance of y that lies between the choices of a key, 0 to 1 (eta squared). x:
+ * places. NaN: all y are equal. */
+static double variance_share(const struct study_key *k, const double *x, const double *y,
+                             size_t n)
+{
+    double mean = 0, total = 0, between = 0;
+
+    for (size_t i = 0; i < n; i++)
+        mean += y[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        total += (y[i] - mean) * (y[i] - mean);
+    for (size_t c = 0; c < k->n; c++) {
+        const double place = place_of(k, k->choice[c]);
+        double sum = 0;
+        size_t have = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            sum += x[i] == place ? y[i] - mean : 0;
+            have += x[i] == place;
+        }
+        between += have > 0 ? sum * sum / (double)have : 0;
+    }
+    return total > 0 ? between / total : (double)NAN;
+}
+
 struct effect {
     double correlation; /* NaN: none */
+    double share;       /* of a key with choices (variance_share); NaN: none */
     size_t n;           /* trials with a value */
 };
 
 static struct effect effect_of(const struct study_report *r, size_t key)
 {
     double *x = xcalloc(r->n + 1, sizeof(*x)), *y = xcalloc(r->n + 1, sizeof(*y));
-    struct effect e = {.correlation = (double)NAN};
+    struct effect e = {.correlation = (double)NAN, .share = (double)NAN};
 
     for (size_t i = 0; i < r->n; i++) {
         if (isnan(r->first[i]))
@@ -256,6 +282,8 @@ static struct effect effect_of(const struct study_report *r, size_t key)
     }
     if (is_numeric(&r->study->key[key]) && e.n > 2)
         e.correlation = rank_correlation(x, y, e.n);
+    if (r->study->key[key].n > 0 && e.n > 2)
+        e.share = variance_share(&r->study->key[key], x, y, e.n);
     free(y);
     free(x);
     return e;
@@ -296,17 +324,6 @@ static int width_of(const struct study_report *r, size_t key)
     return (int)(width < CELL_BYTES ? width : CELL_BYTES);
 }
 
-static void print_value(const struct study_row *row, FILE *f)
-{
-    if (!row->is_reached)
-        (void)fprintf(f, "%9s %17s", "-", "");
-    else if (row->value.n > 1)
-        (void)fprintf(f, "%9.4g [%7.4g %7.4g]", row->value.mean, row->value.low,
-                      row->value.high);
-    else
-        (void)fprintf(f, "%9.4g %17s", row->value.mean, "");
-}
-
 static void print_row(const struct study_report *r, const struct study_row *row,
                       const int *width, FILE *f)
 {
@@ -314,11 +331,21 @@ static void print_row(const struct study_report *r, const struct study_row *row,
     struct arena arena = ARENA_ZERO;
 
     (void)fprintf(f, "%5zu ", row->trial + 1);
-    print_value(row, f);
+    if (!row->is_reached)
+        (void)fprintf(f, "%9s %17s", "-", "");
+    else if (row->value.n > 1)
+        (void)fprintf(f, "%9.4g [%7.4g %7.4g]", row->value.mean, row->value.low,
+                      row->value.high);
+    else
+        (void)fprintf(f, "%9.4g %17s", row->value.mean, "");
     if (has_steps(s) && row->is_reached)
         (void)fprintf(f, "%10" PRIu64, step_of(s, row));
     else if (has_steps(s))
         (void)fprintf(f, "%10s", "-");
+    if (s->method == STUDY_ASHA && row->is_reached)
+        (void)fprintf(f, "%4zu of %zu", row->rung + 1, s->n_rungs);
+    else if (s->method == STUDY_ASHA)
+        (void)fprintf(f, "%9s", "-");
     for (size_t k = 0; k < s->n_keys; k++)
         (void)fprintf(f, "  %*.*s", width[k], CELL_BYTES,
                       setting_of(r, row->trial, k, &arena));
@@ -338,12 +365,16 @@ static void print_effects(const struct study_report *r, FILE *f)
         (void)fprintf(f, "%s:", s->key[k].path);
         if (!isnan(e.correlation))
             (void)fprintf(f, " rank correlation %+.2f", e.correlation);
+        if (!isnan(e.share))
+            (void)fprintf(f, "%s variance share %.2f", isnan(e.correlation) ? "" : ",",
+                          e.share);
         for (size_t i = 0; i < s->key[k].n; i++) {
             const double mean = mean_of_choice(r, k, s->key[k].choice[i]);
 
             if (!isnan(mean))
                 (void)fprintf(f, "%s %s gives %.4g",
-                              i > 0 || !isnan(e.correlation) ? "," : "",
+                              i > 0 || !isnan(e.correlation) || !isnan(e.share) ? ","
+                                                                                : "",
                               s->key[k].choice[i], mean);
         }
         (void)fputc('\n', f);
@@ -355,8 +386,9 @@ void study_report_print(const struct study_report *r, size_t rows, FILE *f)
     const struct study *s = r->study;
     int width[STUDY_MAX_KEYS];
 
-    (void)fprintf(f, "trial     value %17s%s", s->n_seeds > 1 ? "95 % interval  " : "",
-                  has_steps(s) ? "   at step" : "");
+    (void)fprintf(f, "trial     value %17s%s%s", s->n_seeds > 1 ? "95 % interval  " : "",
+                  has_steps(s) ? "   at step" : "",
+                  s->method == STUDY_ASHA ? "     rung" : "");
     for (size_t k = 0; k < s->n_keys; k++) {
         width[k] = width_of(r, k);
         (void)fprintf(f, "  %*s", width[k], study_key_short_name(&s->key[k]));
@@ -449,6 +481,10 @@ void study_report_put(const struct study_report *r, struct json *j)
                                           [STUDY_RANDOM] = "random",
                                           [STUDY_ASHA] = "asha",
                                           [STUDY_PBT] = "pbt"};
+    static const char *const values[] = {[STUDY_CHOICE] = "choice",
+                                         [STUDY_UNIFORM] = "uniform",
+                                         [STUDY_LOG_UNIFORM] = "log_uniform",
+                                         [STUDY_INT] = "int"};
     const struct study *s = r->study;
 
     json_object(j);
@@ -468,9 +504,17 @@ void study_report_put(const struct study_report *r, struct json *j)
     json_close(j);
     if (r->study->method == STUDY_PBT)
         lineage_report_put(&r->lineage, j);
+    json_put_object(j, "search");
+    for (size_t k = 0; k < s->n_keys; k++)
+        json_put_str(j, s->key[k].path, values[s->key[k].values]);
+    json_close(j);
     json_put_object(j, "rank_correlation");
-    for (size_t k = 0; k < r->study->n_keys; k++)
-        json_put_f64(j, r->study->key[k].path, effect_of(r, k).correlation);
+    for (size_t k = 0; k < s->n_keys; k++)
+        json_put_f64(j, s->key[k].path, effect_of(r, k).correlation);
+    json_close(j);
+    json_put_object(j, "variance_share");
+    for (size_t k = 0; k < s->n_keys; k++)
+        json_put_f64(j, s->key[k].path, effect_of(r, k).share);
     json_close(j);
     json_close(j);
 }
@@ -523,19 +567,17 @@ static void put_axis(const struct study_report *r, size_t key, const struct svg_
         put_text(f, x, svg_axis_at(a, (double)i) + 4, k->choice[i]);
 }
 
-/* Puts the line of a trial: from grey, the worst, to blue, the best. */
-static void put_line(const struct study_report *r, const struct study_row *row,
-                     const struct svg_axis *axis, double step, FILE *f)
+/* Puts the line of a trial: from grey, the last in the order of the report, to blue, the first.
+ * Values at an earlier rung are not compared with those at a later one. */
+static void put_line(const struct study_report *r, size_t i, const struct svg_axis *axis,
+                     double step, FILE *f)
 {
+    const struct study_row *row = &r->row[i];
+    const double part = 1 - (double)i / (double)r->n;
     const size_t n = r->study->n_keys;
-    double part;
 
     if (!row->is_reached)
         return;
-    part = (svg_axis_at(&axis[n], row->value.mean) - axis[n].from) /
-           (axis[n].to - axis[n].from);
-    if (!r->study->is_max)
-        part = 1 - part;
     (void)fprintf(f,
                   "<path fill=\"none\" "
                   "stroke=\"rgb(%.0f,%.0f,%.0f)\" stroke-width=\"%.1f\" d=\"",
@@ -644,7 +686,7 @@ void study_report_print_svg(const struct study_report *r, FILE *f)
     for (size_t k = 0; k <= n; k++)
         axis[k] = axis_of(r, k);
     for (size_t i = r->n; i > 0; i--) /* the best on top */
-        put_line(r, &r->row[i - 1], axis, step, f);
+        put_line(r, i - 1, axis, step, f);
     for (size_t k = 0; k <= n; k++)
         put_axis(r, k, &axis[k], LEFT + (double)k * step, f);
     for (size_t k = 0; k < n; k++)

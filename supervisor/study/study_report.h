@@ -1,13 +1,14 @@
 /* study_report.h - the results of a study: every trial with its value and its settings.
  *
  * Value     the mean over the seeds at the last rung that the trial has reached.
- * Order     by rung, last first; within a rung by value, best first; then those without.
+ * Order     by rung, last first, whatever the values: they are compared within a rung, best
+ *           first; then those without.
  * Round     with pbt, the value and the settings in the last round that is over, which takes
  *           the place of the rung; lineage_report.h adds who came from whom.
  * Failure   why a trial has no value, or none at a later rung: one of its runs failed.
  * Effect    of each key, over the trials of the first rung or round: Spearman's rank
- *           correlation of value and setting for keys with numbers, and for each choice its
- *           trials' mean.
+ *           correlation of value and setting for keys with numbers; for keys with choices the
+ *           share of the values' variance that lies between them, and for each its trials' mean.
  */
 #ifndef SUPERVISOR_STUDY_STUDY_REPORT_H
 #define SUPERVISOR_STUDY_STUDY_REPORT_H

@@ -40,25 +40,18 @@ void trace_clear(void)
     memset(&recording, 0, sizeof(recording));
 }
 
-static void copy_name(char *ret, const char *name)
-{
-    size_t i = 0;
-
-    for (; name[i] != '\0' && i + 1 < TRACE_NAME_BYTES; i++)
-        ret[i] = isalnum((unsigned char)name[i]) || strchr("_.- ", name[i]) != NULL
-                     ? name[i]
-                     : '?';
-    ret[i] = '\0';
-}
-
 /* The index of the name, which is added if it is new. All names beyond the limit share
  * the last index. */
 static uint16_t number_of(struct names *names, const char *name)
 {
     char copy[TRACE_NAME_BYTES];
-    size_t i = 0;
+    size_t n = 0, i = 0;
 
-    copy_name(copy, name);
+    for (; name[n] != '\0' && n + 1 < TRACE_NAME_BYTES; n++)
+        copy[n] = isalnum((unsigned char)name[n]) || strchr("_.- ", name[n]) != NULL
+                      ? name[n]
+                      : '?';
+    copy[n] = '\0';
     while (i < names->n && strcmp(names->text[i], copy) != 0)
         i++;
     if (i == TRACE_MAX_NAMES)
@@ -85,14 +78,6 @@ void trace_stop(void)
     trace_recording = 0;
 }
 
-static int has_room(void)
-{
-    if (recording.n == TRACE_MAX_SPANS)
-        return 0;
-    ARRAY_GROW(recording.spans, recording.n, recording.cap);
-    return 1;
-}
-
 static void add(const struct trace_span *span, uint64_t own_ns)
 {
     uint16_t process = 0;
@@ -100,10 +85,11 @@ static void add(const struct trace_span *span, uint64_t own_ns)
     if (!trace_recording || span->begin_ns < recording.start_ns ||
         span->end_ns < span->begin_ns)
         return;
-    if (!has_room()) {
+    if (recording.n == TRACE_MAX_SPANS) {
         recording.left_out++;
         return;
     }
+    ARRAY_GROW(recording.spans, recording.n, recording.cap);
     if (span->process != NULL) {
         process = number_of(&recording.processes, span->process);
         recording.processes.pid[process] = span->pid;
@@ -142,40 +128,35 @@ void trace_end_at_mark(struct trace_mark m, const char *work)
 
 /* ---- the file ---- */
 
-static void write_process(FILE *f, size_t i)
-{
-    const int pid = (int)recording.processes.pid[i];
-
-    (void)fprintf(f,
-                  "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
-                  "\"tid\": %d, \"args\": {\"name\": \"%s\"}},\n"
-                  "{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %d, "
-                  "\"tid\": %d, \"args\": {\"sort_index\": %zu}}",
-                  i > 0 ? ",\n" : "", pid, pid, recording.processes.text[i], pid, pid, i);
-}
-
-static void write_span(FILE *f, const struct kept_span *s)
-{
-    const int pid = (int)recording.processes.pid[s->process];
-
-    (void)fprintf(f,
-                  ",\n{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"brood\", "
-                  "\"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f",
-                  recording.works.text[s->work], pid, pid,
-                  (double)(s->begin_ns - recording.start_ns) / 1e3, (double)s->ns / 1e3);
-    if (s->id != 0)
-        (void)fprintf(f, ", \"args\": {\"id\": %" PRIu32 ", \"bytes\": %" PRIu64 "}",
-                      s->id, s->bytes);
-    (void)fputs("}", f);
-}
-
 void trace_write(FILE *f)
 {
     (void)fputs("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", f);
-    for (size_t i = 0; i < recording.processes.n; i++)
-        write_process(f, i);
-    for (size_t i = 0; i < recording.n; i++)
-        write_span(f, &recording.spans[i]);
+    for (size_t i = 0; i < recording.processes.n; i++) {
+        const int pid = (int)recording.processes.pid[i];
+
+        (void)fprintf(f,
+                      "%s{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": %d, "
+                      "\"tid\": %d, \"args\": {\"name\": \"%s\"}},\n"
+                      "{\"ph\": \"M\", \"name\": \"process_sort_index\", \"pid\": %d, "
+                      "\"tid\": %d, \"args\": {\"sort_index\": %zu}}",
+                      i > 0 ? ",\n" : "", pid, pid, recording.processes.text[i], pid, pid,
+                      i);
+    }
+    for (size_t i = 0; i < recording.n; i++) {
+        const struct kept_span *s = &recording.spans[i];
+        const int pid = (int)recording.processes.pid[s->process];
+
+        (void)fprintf(f,
+                      ",\n{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"brood\", "
+                      "\"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f",
+                      recording.works.text[s->work], pid, pid,
+                      (double)(s->begin_ns - recording.start_ns) / 1e3,
+                      (double)s->ns / 1e3);
+        if (s->id != 0)
+            (void)fprintf(f, ", \"args\": {\"id\": %" PRIu32 ", \"bytes\": %" PRIu64 "}",
+                          s->id, s->bytes);
+        (void)fputs("}", f);
+    }
     (void)fputs("\n]}\n", f);
 }
 

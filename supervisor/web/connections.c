@@ -33,15 +33,6 @@ static void end_at(struct connections *c, struct connection *one, uint64_t ends_
     one->ends_ms = ends_ms;
 }
 
-/* Closes a connection. After shutdown libwebsockets does not wait until the other side has read
- * what was sent to it. */
-static void close_now(struct connections *c, struct connection *one)
-{
-    end_at(c, one, UINT64_MAX);
-    (void)shutdown(lws_get_socket_fd(one->wsi), SHUT_RDWR);
-    lws_set_timeout(one->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC); /* frees it */
-}
-
 /* Closes what has come to its end. Called by the loop and not by libwebsockets, which may be at
  * work on a connection. */
 static void on_look(uv_timer_t *timer)
@@ -52,8 +43,14 @@ static void on_look(uv_timer_t *timer)
 
     for (; one != NULL; one = next) {
         next = LIST_NEXT(one, entry);
-        if (now >= one->ends_ms)
-            close_now(c, one);
+        if (now < one->ends_ms)
+            continue;
+        end_at(c, one, UINT64_MAX);
+        /* After shutdown libwebsockets does not wait until the other side has read what was
+         * sent to it. */
+        (void)shutdown(lws_get_socket_fd(one->wsi), SHUT_RDWR);
+        lws_set_timeout(one->wsi, PENDING_TIMEOUT_USER_OK,
+                        LWS_TO_KILL_SYNC); /* frees it */
     }
     if (LIST_EMPTY(&c->list))
         (void)uv_timer_stop(timer);

@@ -7,8 +7,8 @@
  *           so neither connections that say nothing nor a flood of them keep the owner out.
  * Deadline  whatever a stranger does, or does not, its connection ends at the deadline of its
  *           state. libwebsockets has timeouts of its own, but not in every state.
- * Reader    of a file: it has shown the token, so that no stranger takes its place, and has a
- *           deadline.
+ * Reader    of a file, or a client of `brood serve`: it has shown the token, or has come by the Unix
+ *           socket, so that no stranger takes its place, and has a deadline.
  * Owner     a websocket that has shown the token has no deadline; its place is not given to
  *           others. There are at most WEB_MAX_CLIENTS (web.h).
  * Threads   loop thread only.
@@ -31,7 +31,7 @@ enum connection_state {
     CONNECTION_NEW,    /* its request has not come, or not wholly */
     CONNECTION_SERVED, /* the request is being answered; then the connection ends */
     CONNECTION_ASKED,  /* a websocket whose first message, with the token, is awaited */
-    CONNECTION_READS,  /* it has shown the token, and gets a part of a file */
+    CONNECTION_READS, /* it has shown the token, and gets a part of a file, or an action */
     CONNECTION_OWNER,
     CONNECTION_ENDED, /* it is closed as soon as the loop comes to it */
 };

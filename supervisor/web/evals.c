@@ -2,9 +2,8 @@
 #include "common/io/tree.h"
 #include "common/mem/words.h"
 #include "common/mem/xmalloc.h"
-#include "common/text/scan.h"
 #include "common/wire/cursor.h"
-#include "supervisor/proc/command_output.h"
+#include "supervisor/web/child.h"
 #include "supervisor/web/web.h"
 
 #include <dirent.h>
@@ -15,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000, LOOK_MS = 20 };
+enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000 };
 #define MAX_SCENES ((size_t)8 << 20) /* bytes of an episode */
 
 struct eval {
@@ -23,8 +22,7 @@ struct eval {
     uint64_t client;
     uint32_t id;
     char folder[64]; /* a temporary one */
-    struct asked_command command;
-    uv_timer_t look;
+    struct child child;
     LIST_ENTRY(eval) entry;
 };
 
@@ -92,15 +90,6 @@ static int put_scenes(const struct eval *v, struct json *j, struct err *err)
     return rc;
 }
 
-/* What the child printed last, without "brood eval: ". */
-static const char *last_line(const struct eval *v)
-{
-    const char *line = command_last_line(v->command.output);
-    const char *after = text_after(line, "brood eval: ");
-
-    return after != NULL ? after : *line != '\0' ? line : "brood eval failed";
-}
-
 static void answer(struct eval *v)
 {
     struct web *w = v->evals->web;
@@ -109,13 +98,8 @@ static void answer(struct eval *v)
 
     if (c == NULL || w->is_closing)
         return;
-    if (v->command.err.code == ERR_TIMEOUT)
-        (void)err_set(&err, ERR_TIMEOUT,
-                      "the episode took longer than %d s: it was ended",
-                      LASTS_AT_MOST_MS / 1000);
-    else if (v->command.err.code != 0)
-        (void)err_set(&err, ERR_STATE, "%s", last_line(v));
-    else if (put_scenes(v, web_answer_begin(w, v->id), &err) == 0) {
+    if (child_says(&v->child, "eval", &err) != NULL &&
+        put_scenes(v, web_answer_begin(w, v->id), &err) == 0) {
         web_answer_end(w, c);
         return;
     }
@@ -124,23 +108,15 @@ static void answer(struct eval *v)
 
 /* ---- the child ---- */
 
-static void on_closed(uv_handle_t *handle)
+static void on_end(struct child *child)
 {
-    struct eval *v = handle->data;
+    struct eval *v = CHILD_OF(struct eval, child);
 
     answer(v);
-    free(v->command.output);
+    child_done(child);
     (void)tree_remove(v->folder, NULL);
     LIST_REMOVE(v, entry);
     free(v);
-}
-
-static void on_look(uv_timer_t *look)
-{
-    struct eval *v = look->data;
-
-    if (command_look(&v->command))
-        uv_close((uv_handle_t *)look, on_closed);
 }
 
 static int check_may_start(const struct evals *e, uint64_t client, struct err *err)
@@ -188,7 +164,7 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     if (rc < 0)
         return rc;
     v = xcalloc(1, sizeof(*v));
-    *v = (struct eval){.evals = e, .client = c->serial, .id = r->id};
+    *v = (struct eval){.evals = e, .client = c->serial, .id = r->id, .child.end = on_end};
     (void)snprintf(v->folder, sizeof(v->folder), "/tmp/brood-web-%d-XXXXXX",
                    (int)getpid());
     if (mkdtemp(v->folder) == NULL) {
@@ -196,10 +172,7 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
         free(v);
         return rc;
     }
-    /* brood-web --child-of: the kernel kills the child when this server dies. */
-    words_add(&w, "/proc/self/exe", "--child-of",
-              arena_printf(&arena, "%d", (int)getpid()), e->web->program, "eval",
-              "--episodes", "1", "--copies", "1", "--seed",
+    words_add(&w, "eval", "--episodes", "1", "--copies", "1", "--seed",
               arena_printf(&arena, "%" PRIu64, seed), "--render",
               arena_printf(&arena, "%s/episode.jsonl", v->folder), "--quiet", NULL);
     if (request_get(r, "step") != NULL)
@@ -207,19 +180,14 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
     if (stochastic != NULL && strcmp(stochastic, "true") == 0)
         words_add(&w, "--stochastic", NULL);
     words_add(&w, "--", path, NULL);
-    v->command.argv = w.list;
-    rc = command_begin(&v->command, LASTS_AT_MOST_MS);
+    rc = child_begin(&v->child, e->web, w.list, LASTS_AT_MOST_MS, err);
     arena_done(&arena);
     if (rc < 0) {
         (void)tree_remove(v->folder, NULL);
-        (void)err_pass(err, &v->command.err);
         free(v);
         return rc;
     }
     LIST_INSERT_HEAD(&e->list, v, entry);
-    (void)uv_timer_init(&e->web->loop, &v->look);
-    v->look.data = v;
-    (void)uv_timer_start(&v->look, on_look, LOOK_MS, LOOK_MS);
     return 0;
 }
 
@@ -229,7 +197,7 @@ void evals_forget(struct evals *e, uint64_t client)
 
     LIST_FOREACH(v, &e->list, entry)
     if (v->client == client)
-        program_kill(&v->command.program);
+        child_kill(&v->child);
 }
 
 void evals_close(struct evals *e)
@@ -237,9 +205,5 @@ void evals_close(struct evals *e)
     struct eval *v;
 
     LIST_FOREACH(v, &e->list, entry)
-    {
-        command_cancel(&v->command);
-        if (!uv_is_closing((uv_handle_t *)&v->look))
-            uv_close((uv_handle_t *)&v->look, on_closed);
-    }
+    child_close(&v->child);
 }

@@ -196,23 +196,10 @@ struct look {
     int has_view;             /* 0: nothing has changed */
 };
 
-/* Makes the view of a run that is over, or does not answer. */
-static void read_view(struct look *l)
-{
-    struct run_record record;
-
-    run_record_read(&record, l->path);
-    if (record.is_live && l->is_silent)
-        run_record_note_silence(&record);
-    put_view(&l->view, l->name, &record.status, &l->facts, record.is_live,
-             record.is_denied);
-    l->has_view = 1;
-    run_record_done(&record);
-}
-
 static void look(struct reading *reading)
 {
     struct look *l = READING_OF(struct look, reading);
+    struct run_record record;
 
     (void)live_reach(&l->reach, l->path, NULL);
     /* before reading: the next look finds later changes */
@@ -220,8 +207,15 @@ static void look(struct reading *reading)
     (void)run_tags_read(&l->facts.tags, l->path, NULL);
     if (l->reach.client != NULL || !l->is_read)
         return; /* the run says how it is */
-    if (stamps_renew(&l->stamps, &l->facts.stamps))
-        read_view(l);
+    if (!stamps_renew(&l->stamps, &l->facts.stamps))
+        return;
+    run_record_read(&record, l->path); /* it is over, or does not answer */
+    if (record.is_live && l->is_silent)
+        run_record_note_silence(&record);
+    put_view(&l->view, l->name, &record.status, &l->facts, record.is_live,
+             record.is_denied);
+    l->has_view = 1;
+    run_record_done(&record);
 }
 
 static void adopt(struct live_run *r, struct live_reach *reach);

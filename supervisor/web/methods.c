@@ -16,6 +16,7 @@ struct call {
     struct web *web;
     struct web_client *client;
     const struct request *request;
+    const char *method;     /* its name in the table */
     const char *run, *path; /* of the method's run; NULL if it needs none */
 };
 
@@ -208,6 +209,11 @@ static int do_study(const struct call *c, struct err *err)
     return 0;
 }
 
+static int do_action(const struct call *c, struct err *err)
+{
+    return actions_start(c->web->actions, c->client, c->request, c->method, c->path, err);
+}
+
 /* ---- steering ---- */
 
 /* Begins a request to the call's run, which live_send sends. NULL, with err set: it cannot be
@@ -343,7 +349,11 @@ static const struct method {
     {"checkpoints", ON_RUN, NULL, files_put_checkpoints},
     {"record", ON_RUN, NULL, record_put},
     {"logs", ON_RUN, NULL, files_put_logs},
+    {"pictures", ON_RUN, NULL, files_put_pictures},
     {"evaluate", ON_RUN, do_evaluate, NULL},
+    {"rm", ON_RUN | CHANGES, do_action, NULL},
+    {"resume", ON_RUN | CHANGES, do_action, NULL},
+    {"tag", ON_RUN | CHANGES, do_action, NULL},
     {"pause", ON_RUN | CHANGES | STEERS, do_steer, NULL},
     {"continue", ON_RUN | CHANGES | STEERS, do_steer, NULL},
     {"checkpoint", ON_RUN | CHANGES | STEERS, do_steer, NULL},
@@ -396,7 +406,8 @@ static void on_asked(struct reading *r, const struct err *why)
         return;
     web_end_wait(c);
     if (err.code == 0 && (a->method->flags & STEERS)) {
-        const struct call one = {a->web, c, &a->request, a->run, a->path};
+        const struct call one = {a->web,          c,      &a->request,
+                                 a->method->name, a->run, a->path};
         struct live_run *run = watched(&one, &err);
 
         if (run != NULL) {
@@ -452,6 +463,7 @@ static int call(struct call *c, struct err *err)
                        c->request->method);
     if ((m->flags & CHANGES) && c->web->read_only)
         return err_set(err, ERR_STATE, "this page is read-only");
+    c->method = m->name;
     if (m->flags & ON_RUN) {
         c->run = request_get(c->request, "run");
         c->path = runs_path(c->web->runs, c->run);

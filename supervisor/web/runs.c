@@ -1,6 +1,8 @@
 #include "supervisor/web/runs.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/text/scan.h"
+#include "supervisor/facts/files.h"
 #include "supervisor/facts/run_view.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/rundir/run_record.h"
@@ -139,15 +141,25 @@ static struct run *find(const struct runs *r, const char *name)
 
 /* ---- reading one run, on a thread of the pool ---- */
 
-static void put_summary(const struct job *job, struct json *j,
-                        const struct run_record *record, const struct progress *course)
+/* What a summary is made of. */
+struct read_run {
+    struct run_record record;
+    struct run_tags tags;
+    const struct run_config *config; /* NULL: it cannot be read */
+    struct progress *course;         /* NULL: there is none */
+};
+
+static void put_summary(const struct job *job, struct json *j, const struct read_run *r)
 {
-    const struct run_view view = {
-        .name = job->name, .status = &record->status, .is_live = record->is_live};
+    const struct run_view view = {.name = job->name,
+                                  .status = &r->record.status,
+                                  .tags = &r->tags,
+                                  .is_live = r->record.is_live};
 
     json_begin(j);
     json_object(j);
-    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, course, j);
+    run_summary_put(&view, *job->study != '\0' ? job->study : NULL, r->config, r->course,
+                    j);
     json_close(j);
 }
 
@@ -156,14 +168,20 @@ static void read_summary(struct reading *reading)
     struct job *job = READING_OF(struct job, reading);
     const uint64_t began_ns = uv_hrtime();
     char *file = xasprintf("%s/metrics/progress.csv", job->path);
-    struct progress *course = NULL;
-    struct run_record record;
+    struct run_config config;
+    struct read_run r = {0};
 
-    run_record_read(&record, job->path);
-    (void)progress_read_course(&course, file, RUN_SPARK, NULL);
-    put_summary(job, &job->json, &record, course);
-    progress_free(course);
-    run_record_done(&record);
+    run_record_read(&r.record, job->path);
+    (void)run_tags_read(&r.tags, job->path, NULL);
+    if (files_read_config(&config, job->path, NULL) == 0)
+        r.config = &config;
+    (void)progress_read_course(&r.course, file, RUN_SPARK, NULL);
+    put_summary(job, &job->json, &r);
+    progress_free(r.course);
+    if (r.config != NULL)
+        run_config_done(&config);
+    run_tags_done(&r.tags);
+    run_record_done(&r.record);
     free(file);
     job->took_ms = (uv_hrtime() - began_ns) / 1000000;
 }
@@ -190,18 +208,18 @@ static void take_summary(struct runs *r, struct run *one, struct json *j)
     one->revision = ++r->revision;
 }
 
-/* A run that is gone is dropped by the next walk, which may also find another in its place. All others
- * are tried again, but not before the thread of a late reading has come back. */
+/* A run that is gone is dropped by the next walk, which may also find another in its place. All
+ * others are tried again, but not before the thread of a late reading has come back. */
 static void take_unread(struct runs *r, struct run *one, const struct job *job,
                         const struct err *why)
 {
-    const struct run_record unknown = {.status = runs_unreadable()};
+    const struct read_run unknown = {.record.status = runs_unreadable()};
     const uint64_t times = why->code == ERR_TIMEOUT ? PAUSE_TIMES : 1;
     struct json j = {0};
 
     if (why->code == -ENOENT)
         return;
-    put_summary(job, &j, &unknown, NULL);
+    put_summary(job, &j, &unknown);
     take_summary(r, one, &j);
     json_done(&j);
     one->is_stale = 1;
@@ -306,25 +324,16 @@ static void walk(struct reading *reading)
 {
     struct walk *w = READING_OF(struct walk, reading);
     const char *folder = w->runs->dir;
-    DIR *dir = opendir(folder);
-    struct dirent *e;
+    char **paths;
 
     walk_folder(w, "", folder);
-    while (dir != NULL && (e = readdir(dir)) != NULL) {
-        char *path;
-
-        if (e->d_name[0] == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
-            continue;
-        path = xasprintf("%s/%s", folder, e->d_name);
-        if (study_dir_is_one(path)) {
-            w->study = xreallocarray(w->study, w->n_studies + 1, sizeof(*w->study));
-            w->study[w->n_studies++] = xstrdup(e->d_name);
-            walk_folder(w, e->d_name, path);
-        }
-        free(path);
+    study_dir_list(folder, &paths, &w->n_studies);
+    w->study = xcalloc(w->n_studies + 1, sizeof(*w->study));
+    for (size_t i = 0; i < w->n_studies; i++) {
+        w->study[i] = xstrdup(text_base_name(paths[i]));
+        walk_folder(w, w->study[i], paths[i]);
     }
-    if (dir != NULL)
-        (void)closedir(dir);
+    run_dir_list_free(paths, w->n_studies);
 }
 
 /* ---- what a walk has found ---- */
@@ -366,26 +375,12 @@ static int compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void drop_unseen(struct runs *r)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->run[i]->is_seen) {
-            r->run[kept++] = r->run[i];
-            continue;
-        }
-        free_run(r->run[i]);
-        r->names_revision = ++r->revision;
-    }
-    r->n = kept;
-}
-
 /* A folder that cannot be held has no runs. */
 static void on_walked(struct reading *reading, const struct err *why)
 {
     struct walk *w = READING_OF(struct walk, reading);
     struct runs *r = w->runs;
+    size_t kept = 0;
 
     r->n_walked = r->n_walks;
     if (why != NULL && why->code == ERR_TIMEOUT) { /* the list stays as it is */
@@ -397,7 +392,15 @@ static void on_walked(struct reading *reading, const struct err *why)
     r->found = 0;
     for (size_t i = 0; i < w->n; i++)
         take_run(r, &w->found[i]);
-    drop_unseen(r);
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->run[i]->is_seen) {
+            r->run[kept++] = r->run[i];
+            continue;
+        }
+        free_run(r->run[i]);
+        r->names_revision = ++r->revision;
+    }
+    r->n = kept;
     if (r->n > 0)
         qsort(r->run, r->n, sizeof(struct run *), compare);
     free_names(r->study, r->n_studies);

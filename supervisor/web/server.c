@@ -1,33 +1,20 @@
-/* libwebsockets.h includes OpenSSL, which has a type of this name; err.h has a code. */
-#define ERR_STATE OPENSSL_ERR_STATE
-#include <libwebsockets.h>
-#undef ERR_STATE
-
 #include "common/mem/xmalloc.h"
-#include "common/text/scan.h"
 #include "supervisor/chan/event_loop.h"
 #include "supervisor/page/assets.h"
-#include "supervisor/proc/descriptors.h"
 #include "supervisor/web/file_part.h"
+#include "supervisor/web/http.h"
 #include "supervisor/web/web.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    CHUNK = 32 << 10, /* of an answer or a file, per iteration of the loop */
+    CHUNK = 32 << 10, /* of a message, per iteration of the loop */
     WALK_EVERY_MS = 2000,
-    /* The Cookie header is long, though nothing here reads it: a browser sends up to 180
-     * cookies of a host, those of programs at its other ports. */
-    MAX_HEADER = 16 << 10,
     MAX_SOCKETS = WEB_MAX_CLIENTS + CONNECTIONS_STRANGERS + CONNECTIONS_SLACK +
                   16 /* the listener, the loop */,
     MAX_FILES = MAX_SOCKETS + 256, /* runs, and what is read of them */
@@ -36,44 +23,16 @@ enum {
     /* Why a websocket is closed, for the page (net.js). */
     CLOSED_STRANGER = 4401,
     CLOSED_FULL = 4429,
-    HEADERS_WITHIN_S = 10,
 };
-
-/* Content security policy: scripts and styles of this server alone, and no other page may frame
- * it. */
-static const char policy[] =
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 static struct web *web_of(struct lws *wsi)
 {
     return lws_context_user(lws_get_context(wsi));
 }
 
-/* ---- headers of a request ---- */
-
-/* Copies a header; NULL if it is missing. In place of one that is too long it returns a
- * text that no check accepts. */
-static const char *header(struct lws *wsi, enum lws_token_indexes which,
-                          char ret[MAX_HEADER])
-{
-    if (lws_hdr_total_length(wsi, which) == 0)
-        return NULL;
-    if (lws_hdr_copy(wsi, ret, MAX_HEADER, which) < 0)
-        (void)snprintf(ret, MAX_HEADER, "(too long)");
-    return ret;
-}
-
-/* Returns why the request is refused, or NULL. The token is checked elsewhere. */
 static const char *refusal(const struct web *w, struct lws *wsi, int needs_origin)
 {
-    char text[MAX_HEADER];
-
-    if (!guard_host(&w->guard, header(wsi, WSI_TOKEN_HOST, text)))
-        return "This address is not that of `brood web`: use the one that it printed.\n";
-    if (!guard_origin(&w->guard, header(wsi, WSI_TOKEN_ORIGIN, text), needs_origin))
-        return "Another page has asked for this; it is refused.\n";
-    return NULL;
+    return http_refusal(&w->guard, wsi, needs_origin, "brood web");
 }
 
 /* ---- files ---- */
@@ -82,52 +41,15 @@ static const char *refusal(const struct web *w, struct lws *wsi, int needs_origi
 struct transfer {
     struct lws *wsi;
     struct file_part *part; /* that a thread reads; NULL: none */
-    unsigned char *owned;   /* its bytes; NULL: the body is the program's */
-    const unsigned char *data;
-    size_t len, sent;
+    struct http_answer answer;
 };
-
-static int add(struct lws *wsi, const char *name, const char *value, uint8_t **p,
-               uint8_t *end)
-{
-    return lws_add_http_header_by_name(wsi, (const unsigned char *)name,
-                                       (const unsigned char *)value, (int)strlen(value),
-                                       p, end);
-}
-
-/* Sends the head of a response; the body follows when the socket is writable. range: NULL or "":
- * it is no part. The connection then ends: with further requests at hand, libwebsockets 4.1 does
- * not sleep while it waits for a client to read. */
-static int respond(struct lws *wsi, struct transfer *t, unsigned status, const char *type,
-                   const char *range, const void *body, size_t len)
-{
-    uint8_t room[LWS_PRE + 2048], *const begin = room + LWS_PRE, *p = begin;
-    uint8_t *const end = room + sizeof(room) - 1;
-
-    t->data = body;
-    t->len = len;
-    if (lws_add_http_common_headers(wsi, status, type, len, &p, end) != 0 ||
-        add(wsi, "content-security-policy:", policy, &p, end) != 0 ||
-        add(wsi, "x-content-type-options:", "nosniff", &p, end) != 0 ||
-        add(wsi, "referrer-policy:", "no-referrer", &p, end) != 0 ||
-        add(wsi, "cross-origin-resource-policy:", "same-origin", &p, end) != 0 ||
-        add(wsi, "cross-origin-opener-policy:", "same-origin", &p, end) != 0 ||
-        add(wsi, "cache-control:", "no-store", &p, end) != 0 ||
-        add(wsi, "connection:", "close", &p, end) != 0 ||
-        (range != NULL && *range != '\0' &&
-         add(wsi, "content-range:", range, &p, end) != 0) ||
-        lws_finalize_write_http_header(wsi, begin, &p, end) != 0)
-        return -1;
-    lws_callback_on_writable(wsi);
-    return 0;
-}
 
 #define PLAIN "text/plain; charset=utf-8"
 
 static int respond_text(struct lws *wsi, struct transfer *t, unsigned status,
                         const char *text)
 {
-    return respond(wsi, t, status, PLAIN, NULL, text, strlen(text));
+    return http_respond(wsi, &t->answer, status, PLAIN, NULL, text, strlen(text));
 }
 
 /* t: NULL is ignored. */
@@ -137,7 +59,7 @@ static void end_transfer(struct transfer *t)
         return;
     if (t->part != NULL)
         file_part_forget(t->part);
-    free(t->owned);
+    http_answer_done(&t->answer);
     *t = (struct transfer){0};
 }
 
@@ -148,11 +70,11 @@ static void on_part(void *ctx, struct file_part *p)
     int rc;
 
     t->part = NULL;
-    t->owned = p->err.code == 0 ? p->data : (unsigned char *)xstrdup(p->err.msg);
+    t->answer.owned = p->err.code == 0 ? p->data : (unsigned char *)xstrdup(p->err.msg);
     if (p->err.code == 0)
         p->data = NULL;
-    rc = respond(t->wsi, t, p->status, PLAIN, p->content_range, t->owned,
-                 p->err.code == 0 ? p->len : strlen(p->err.msg));
+    rc = http_respond(t->wsi, &t->answer, p->status, PLAIN, p->content_range,
+                      t->answer.owned, p->err.code == 0 ? p->len : strlen(p->err.msg));
     if (rc < 0)
         connections_end(&web_of(t->wsi)->connections, connections_find(t->wsi));
 }
@@ -161,24 +83,24 @@ static void on_part(void *ctx, struct file_part *p)
  * send, and that no other server of this machine gets. */
 static int take_file_request(struct web *w, struct lws *wsi, struct transfer *t)
 {
-    static char text[MAX_HEADER], run_room[MAX_HEADER], file_room[MAX_HEADER];
-    const char *token = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, text);
+    static char text[HTTP_MAX_HEADER], run_room[HTTP_MAX_HEADER],
+        file_room[HTTP_MAX_HEADER];
     const char *run, *path, *file;
 
-    if (token == NULL || !guard_token(&w->guard, text_after(token, "Bearer ")))
+    if (!http_shows_token(&w->guard, wsi))
         return respond_text(wsi, t, HTTP_STATUS_UNAUTHORIZED,
                             "The token is missing or wrong.\n");
     connections_begin(&w->connections, connections_find(wsi), CONNECTION_READS);
     run = lws_get_urlarg_by_name(wsi, "run=", run_room, sizeof(run_room));
     path = runs_path(w->runs, run);
     if (path == NULL) {
-        t->owned = (unsigned char *)xasprintf("there is no run '%.100s'",
-                                              run != NULL ? run : "");
-        return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, (const char *)t->owned);
+        t->answer.owned = (unsigned char *)xasprintf("there is no run '%.100s'",
+                                                     run != NULL ? run : "");
+        return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, (const char *)t->answer.owned);
     }
     file = lws_get_urlarg_by_name(wsi, "name=", file_room, sizeof(file_room));
     t->part = file_part_begin(w->readings, path, file != NULL ? file : "",
-                              header(wsi, WSI_TOKEN_HTTP_RANGE, text), on_part, t);
+                              http_header(wsi, WSI_TOKEN_HTTP_RANGE, text), on_part, t);
     return 0;
 }
 
@@ -198,28 +120,17 @@ static int take_request(struct web *w, struct lws *wsi, struct transfer *t,
         return take_file_request(w, wsi, t);
     for (size_t i = 0; i < n_assets; i++)
         if (strcmp(assets[i].path, path) == 0)
-            return respond(wsi, t, HTTP_STATUS_OK, assets[i].type, NULL, assets[i].data,
-                           assets[i].len);
+            return http_respond(wsi, &t->answer, HTTP_STATUS_OK, assets[i].type, NULL,
+                                assets[i].data, assets[i].len);
     return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, "There is no such file.\n");
 }
 
 static int send_chunk(struct lws *wsi, struct transfer *t)
 {
-    static uint8_t room[LWS_PRE + CHUNK];
-    const size_t left = t->len - t->sent, n = left < CHUNK ? left : CHUNK;
-
-    if (t->data == NULL)
+    if (t->answer.data == NULL)
         return t->part == NULL && t->wsi != NULL ? -1
                                                  : 0; /* there are none, or not yet */
-    memcpy(room + LWS_PRE, t->data + t->sent, n);
-    if (lws_write(wsi, room + LWS_PRE, n,
-                  n == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n)
-        return -1;
-    t->sent += n;
-    if (t->sent == t->len)
-        return -1; /* closes the connection, once all is sent */
-    lws_callback_on_writable(wsi);
-    return 0;
+    return http_send(wsi, &t->answer);
 }
 
 /* Checks a connection before it becomes a websocket. Returns -1 to close it. The callback's `in` is
@@ -515,22 +426,11 @@ static int close_because(struct lws *wsi, int status, const char *why)
     return -1;
 }
 
-static void greet(struct web *w, struct web_client *c)
-{
-    struct json *j = begin_object(w, "push");
-    char host[HOST_NAME_MAX + 1] = "";
-
-    (void)gethostname(host, sizeof(host) - 1);
-    json_str(j, "hello");
-    json_put_str(j, "host", host);
-    json_put_bool(j, "read_only", w->read_only);
-    json_put_str(j, "folder", w->runs_dir);
-    web_answer_end(w, c);
-}
-
 /* The first message, which must have the token. r: NULL: it is malformed. */
 static int take_hello(struct web *w, struct web_client *c, const struct request *r)
 {
+    char host[HOST_NAME_MAX + 1] = "";
+    struct json *j;
     if (r == NULL || strcmp(r->method, "hello") != 0 ||
         !guard_token(&w->guard, request_get(r, "token")))
         return close_because(c->wsi, CLOSED_STRANGER, "the token is missing or wrong");
@@ -542,7 +442,13 @@ static int take_hello(struct web *w, struct web_client *c, const struct request 
     w->n_clients++;
     connections_begin(&w->connections, connections_find(c->wsi), CONNECTION_OWNER);
     web_answer_empty(w, c, r->id);
-    greet(w, c);
+    (void)gethostname(host, sizeof(host) - 1);
+    j = begin_object(w, "push");
+    json_str(j, "hello");
+    json_put_str(j, "host", host);
+    json_put_bool(j, "read_only", w->read_only);
+    json_put_str(j, "folder", w->runs_dir);
+    web_answer_end(w, c);
     return 0;
 }
 
@@ -575,14 +481,6 @@ static int take_text(struct web *w, struct web_client *c, const char *in, size_t
     return 0;
 }
 
-/* A websocket is there. It counts as a client once it has shown the token. */
-static void begin_client(struct web *w, struct web_client *c, struct lws *wsi)
-{
-    *c = (struct web_client){.serial = ++w->last_serial, .wsi = wsi};
-    STAILQ_INIT(&c->unread);
-    c->text = xcalloc(1, MAX_HELLO + 1);
-}
-
 static void end_client(struct web *w, struct web_client *c)
 {
     if (c->is_owner) {
@@ -606,7 +504,10 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
         return refusal(w, wsi, 1) != NULL || w->is_closing;
     case LWS_CALLBACK_ESTABLISHED:
-        begin_client(w, c, wsi);
+        /* it counts as a client once it has shown the token */
+        *c = (struct web_client){.serial = ++w->last_serial, .wsi = wsi};
+        STAILQ_INIT(&c->unread);
+        c->text = xcalloc(1, MAX_HELLO + 1);
         return 0;
     case LWS_CALLBACK_RECEIVE:
         return take_text(w, c, in, len);
@@ -632,44 +533,6 @@ static const struct lws_protocols protocols[] = {
 
 /* ---- the loop ---- */
 
-/* Checks the port first, because libwebsockets reports that one is taken only as text. */
-static int check_port(int port, struct err *err)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int on = 1;
-    int rc = 0;
-
-    if (fd < 0)
-        return err_errno(err, "socket");
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, (const struct sockaddr *)&at, sizeof(at)) < 0)
-        rc = errno == EADDRINUSE
-                 ? err_set(err, ERR_EXISTS,
-                           "port %d is in use: choose another one with --port, or leave "
-                           "it out",
-                           port)
-                 : err_errno(err, "port %d", port);
-    (void)close(fd);
-    return rc;
-}
-
-/* Without a descriptor left, a listener that has a connection waiting would keep the loop busy. */
-static int reserve_descriptors(struct err *err)
-{
-    struct rlimit limit;
-
-    descriptors_raise();
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MAX_FILES)
-        return err_set(err, -EMFILE,
-                       "at most %llu open files are allowed here, and the page may need "
-                       "%d: raise the hard limit (ulimit -Hn)",
-                       (unsigned long long)limit.rlim_cur, MAX_FILES);
-    return 0;
-}
-
 static void on_walk(uv_timer_t *timer)
 {
     struct web *w = timer->data;
@@ -694,6 +557,7 @@ static void on_stop(uv_signal_t *signal, int signum)
     runs_close(w->runs);
     readings_close(w->readings);
     evals_close(w->evals);
+    actions_close(w->actions);
     lws_context_destroy(w->lws);
     live_close(w->live);
     connections_close(&w->connections);
@@ -702,47 +566,18 @@ static void on_stop(uv_signal_t *signal, int signum)
         uv_close((uv_handle_t *)&w->signal[i], NULL);
 }
 
-static struct lws_context *create(struct web *w, struct err *err)
-{
-    void *loops[] = {&w->loop};
-    struct lws_context_creation_info info = {
-        .port = w->port,
-        .iface = "127.0.0.1",
-        .protocols = protocols,
-        .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_DISABLE_IPV6 |
-                   LWS_SERVER_OPTION_VALIDATE_UTF8 |
-                   LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND,
-        .foreign_loops = loops,
-        .user = w,
-        .gid = (gid_t)-1,
-        .uid = (uid_t)-1,
-        .server_string = "brood",
-        .timeout_secs = HEADERS_WITHIN_S,
-        .max_http_header_data = MAX_HEADER,
-        .keepalive_timeout = HEADERS_WITHIN_S,
-        .fd_limit_per_thread = MAX_SOCKETS,
-    };
-    struct lws_context *ret;
-
-    lws_set_log_level(0, NULL);
-    ret = lws_create_context(&info);
-    if (ret == NULL)
-        (void)err_set(
-            err, ERR_STATE,
-            "libwebsockets does not start: is libwebsockets-evlib-uv installed?");
-    return ret;
-}
-
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err)
 {
     static const int signums[WEB_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    struct http_server server = {.port = w->port,
+                                 .protocols = protocols,
+                                 .sockets = MAX_SOCKETS,
+                                 .files = MAX_FILES,
+                                 .user = w,
+                                 .loop = &w->loop};
     int rc = guard_init(&w->guard, err);
 
     readings_set_pool();
-    if (rc == 0)
-        rc = reserve_descriptors(err);
-    if (rc == 0)
-        rc = check_port(w->port, err);
     if (rc == 0)
         rc = event_loop_open(&w->loop, err);
     if (rc == 0)
@@ -752,16 +587,21 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     LIST_INIT(&w->clients);
     LIST_INIT(&w->studies);
     connections_init(&w->connections, &w->loop);
-    w->lws = create(w, err);
-    if (w->lws == NULL)
-        return ERR_STATE;
-    w->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(w->lws, "default"));
+    rc = http_listen(&w->lws, &server, err);
+    if (rc < 0) {
+        connections_close(&w->connections);
+        (void)uv_run(&w->loop, UV_RUN_NOWAIT);
+        (void)uv_loop_close(&w->loop);
+        return rc;
+    }
+    w->port = server.port;
     guard_set_port(&w->guard, w->port);
     w->readings = readings_new(&w->loop);
     w->runs = runs_new(w->readings, w->runs_dir, wake_who_is_behind, w);
     w->live = live_new(&w->loop, w->readings,
                        (struct live_callbacks){wake_who_is_behind, methods_response, w});
     w->evals = evals_new(w);
+    w->actions = actions_new(w);
     (void)uv_timer_init(&w->loop, &w->walk);
     w->walk.data = w;
     (void)uv_timer_start(&w->walk, on_walk, WALK_EVERY_MS, WALK_EVERY_MS);
@@ -780,6 +620,7 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     (void)uv_loop_close(&w->loop);
     live_free(w->live);
     evals_free(w->evals);
+    actions_free(w->actions);
     runs_free(w->runs);
     readings_free(w->readings);
     json_done(&w->json);

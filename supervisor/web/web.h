@@ -3,7 +3,8 @@
  *     server.c   libwebsockets on the loop: files of the page and parts of runs' files
  *                (file_part.h), websockets, bounds
  *     methods.c  what the page may ask
- *     evals.c    episodes, played by a child process
+ *     evals.c    episodes, played by a child process (child.h)
+ *     actions.c  what a command of brood does for a page
  *
  * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
  *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. The first is
@@ -38,6 +39,7 @@ enum { WEB_MAX_CLIENTS = 128, WEB_MAX_WATCHES = 16, WEB_N_SIGNALS = 3 };
 struct lws;
 struct lws_context;
 struct evals;
+struct actions;
 
 struct web_message {
     STAILQ_ENTRY(web_message) entry;
@@ -75,6 +77,7 @@ struct web {
     struct runs *runs;
     struct live *live;
     struct evals *evals;
+    struct actions *actions;
     struct json json; /* of the answer that is being made */
     LIST_HEAD(, web_client) clients;
     struct connections connections;
@@ -130,5 +133,18 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const char *path, struct err *err);
 /* The client is gone: kills its child. */
 void evals_forget(struct evals *e, uint64_t client);
+
+/* ---- actions.c ---- */
+
+struct actions *actions_new(struct web *w);
+/* Kills the commands; free after the loop has closed its handles. */
+void actions_close(struct actions *a);
+void actions_free(struct actions *a);
+/* Executes `brood rm`, `resume --detach` or `tag`, as the request's method says, and answers with the
+ * line that it prints; it goes on if the client leaves. "tag" has "add" and "remove", any number
+ * of times, and "note". command: the method's name, of a row of methods.c. path: of the run.
+ * ERR_LIMIT: too many are under way. */
+int actions_start(struct actions *a, struct web_client *c, const struct request *r,
+                  const char *command, const char *path, struct err *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "common/io/tree.h"
 #include "common/log/log.h"
 #include "common/mem/xmalloc.h"
+#include "supervisor/web/child.h"
 #include "supervisor/web/web.h"
 
 #include <dirent.h>
@@ -72,7 +73,7 @@ int main(int argc, char **argv)
     struct err err = {0};
     char *config;
     DIR *dir;
-    int c, is_run;
+    int c, is_run, code;
 
     if (argc > 3 && strcmp(argv[1], "--child-of") == 0)
         return become_child(argv);
@@ -118,6 +119,10 @@ int main(int argc, char **argv)
                       w.runs_dir);
         return fail(&err, 2);
     }
+    if (children_keep_priority(&err) < 0)
+        return fail(&err, 1);
     (void)nice(NICENESS);
-    return web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
+    code = web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
+    children_end();
+    return code;
 }

@@ -523,7 +523,15 @@ START_TEST(mistakes_are_told_in_one_line)
          "f.yaml:2: defaults.settings.temperature: found '0', expected a number above 0"},
         {ENV "defaults: {restart: {tau: 0}}\n",
          "f.yaml:2: defaults.restart.tau: unknown key, expected policy, max_restarts, "
-         "within, delay, max_delay or on_give_up"},
+         "within, delay, max_delay or on_give_up; did you mean 'defaults.polyak'?"},
+        {ENV "agents: {agent_1: {lr: 0.1}}\n",
+         "f.yaml:2: agents.agent_1.lr: unknown key, expected algorithm, command, "
+         "directory, environment, sources, threads, exact, confine, program, policy, "
+         "settings, discount, polyak, actor, critic, optimizer, clip_norm, memory_limit, "
+         "respond_within, on_nonfinite, restart, share, device, experience, observation "
+         "or "
+         "action; did you mean "
+         "'agents.agent_1.optimizer.learning_rate'?"},
         {ENV "defaults:\n  settings:\n    execute: soft\n",
          "f.yaml:4: defaults.settings.execute: found 'soft', expected hard with "
          "env.actions: discrete (soft needs env.actions: continuous)"},
@@ -900,6 +908,63 @@ START_TEST(a_cluster_completes_what_is_not_given)
                                 ENV "cluster: {launcher: local, restart: {within: 0s}}\n",
                                 &with_env),
                      ERR_CONFIG);
+}
+END_TEST
+
+START_TEST(an_optional_map_may_be_none)
+{
+    struct run_config c =
+        parse("run: {stop_when: {metric: eval/x, below: -2}}\n" ENV "cluster: none\n");
+
+    ck_assert(c.run.has_stop_when && c.run.stop_when.below == -2 && !c.has_cluster);
+    ck_assert(field_is_unset(c.run.stop_when.above));
+    ck_assert_int_eq(c.run.stop_when.evaluations, 1);
+    run_config_done(&c);
+    c = parse(ENV "defaults: {actor: {optimizer: {type: sgd}}}\n"
+                  "agents: {agent_1: {actor: {optimizer: none}}}\n");
+    for (int again = 0; again < 2; again++) {
+        char *text = run_config_to_yaml(&c);
+
+        ck_assert(c.agents[0].actor.has_optimizer && !c.agents[1].actor.has_optimizer);
+        run_config_done(&c);
+        c = parse(text);
+        free(text);
+    }
+    run_config_done(&c);
+    c = parse("run: {stop_when: none}\n" ENV "experience: {priority: none}\n");
+    ck_assert(!c.run.has_stop_when && !c.experience.has_priority);
+    run_config_done(&c);
+}
+END_TEST
+
+START_TEST(keep_best_may_be_a_metric_alone)
+{
+    struct run_config c = parse(ENV "checkpoint: {keep_best: eval/x}\n"), set;
+    const char *assignments[] = {"checkpoint.keep_best=eval/y"},
+               *with_mode[] = {assignments[0], "checkpoint.keep_best.mode=min"};
+
+    ck_assert(c.checkpoint.has_keep_best && !c.checkpoint.keep_best.is_min);
+    ck_assert_str_eq(c.checkpoint.keep_best.metric, "eval/x");
+    ck_assert_int_eq(run_config_set(&set, &c, assignments, 1, &err), 0);
+    ck_assert_str_eq(set.checkpoint.keep_best.metric, "eval/y");
+    run_config_done(&set);
+    ck_assert_int_eq(run_config_set(&set, &c, with_mode, 2, &err), 0);
+    ck_assert_str_eq(set.checkpoint.keep_best.metric, "eval/y");
+    ck_assert(set.checkpoint.keep_best.is_min);
+    run_config_done(&set);
+    run_config_done(&c);
+    c = parse(ENV "checkpoint: {keep_best: {metric: eval/x, mode: min}}\n");
+    ck_assert(c.checkpoint.has_keep_best && c.checkpoint.keep_best.is_min);
+    run_config_done(&c);
+    c = parse(ENV "checkpoint: {keep_best: none}\n");
+    ck_assert(!c.checkpoint.has_keep_best);
+    run_config_done(&c);
+    ck_assert_int_eq(
+        parse_with(&c, ENV "checkpoint: {keep_best: rollout/x}\n", &with_env),
+        ERR_CONFIG);
+    ck_assert_str_eq(err.msg,
+                     "f.yaml:2: checkpoint.keep_best: found 'rollout/x', expected "
+                     "a column of evaluations, eval/...");
 }
 END_TEST
 
@@ -1445,7 +1510,7 @@ START_TEST(wrong_settings_name_their_option)
         {"run.sead=1",
          "--set run.sead=1: run.sead: unknown key, expected name, seed, env_steps, "
          "episodes, on_supervisor_death, watchdog, "
-         "numerics or mode; did you mean 'seed'?"},
+         "numerics, mode or stop_when; did you mean 'seed'?"},
         {"run.seed=x",
          "--set run.seed=x: run.seed: found 'x', expected a whole number of at least 0"},
         {"experience.batch_size=2000000",
@@ -1688,6 +1753,8 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, a_complete_configuration_takes_another_choice, 0, 6);
     tcase_add_test(tc, keys_of_another_choice_are_refused_on_the_command_line);
     tcase_add_test(tc, a_cluster_completes_what_is_not_given);
+    tcase_add_test(tc, an_optional_map_may_be_none);
+    tcase_add_test(tc, keep_best_may_be_a_metric_alone);
     tcase_add_loop_test(tc, a_short_run_has_a_short_warmup, 0, 13);
     tcase_add_test(tc, quoted_values_are_read);
     tcase_add_test(tc, values_may_change_at_steps);

@@ -16,6 +16,14 @@ START_TEST(beginnings_and_endings)
 }
 END_TEST
 
+START_TEST(last_parts_of_paths_are_found)
+{
+    ck_assert_str_eq(text_base_name("/a/b.c"), "b.c");
+    ck_assert_str_eq(text_base_name("b.c"), "b.c");
+    ck_assert_str_eq(text_base_name("a/"), "");
+}
+END_TEST
+
 START_TEST(words_are_compared_as_a_whole)
 {
     ck_assert_int_eq(text_is_word("key=1", 3, "key"), 1);
@@ -72,6 +80,7 @@ static Suite *make_suite(void)
     TCase *tc = tcase_create("scan");
 
     tcase_add_test(tc, beginnings_and_endings);
+    tcase_add_test(tc, last_parts_of_paths_are_found);
     tcase_add_test(tc, words_are_compared_as_a_whole);
     tcase_add_test(tc, lists);
     tcase_add_test(tc, numbers);

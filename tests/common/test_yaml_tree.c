@@ -251,6 +251,8 @@ START_TEST(the_nearest_word_is_found)
     ck_assert_ptr_null(yaml_nearest("id", words, 5)); /* itself is no suggestion */
     ck_assert_ptr_null(yaml_nearest("entirely", words, 5));
     ck_assert_ptr_null(yaml_nearest("", words, 0));
+    ck_assert_uint_eq(yaml_edits("stpo", "stop"), 1);
+    ck_assert_uint_eq(yaml_edits("shw", "set"), 2);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 import csv
 import fcntl
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -147,6 +148,21 @@ def test_runs_are_tagged_and_found(w):
     w.brood("tag", "one", "--remove", "paper", "--remove", "best", "--note", "")
     assert w.brood("tag", "one")[0] == "one: no tags\n"
     assert "tags" not in w.brood("runs")[0]
+
+
+def test_returns_of_opponents_are_not_averaged(w):
+    config = w.write("tag.yaml", "env: {id: simple_tag, copies: 8}\n"
+                                 "run: {env_steps: 800}\n"
+                                 "evaluation: {every_env_steps: 400, episodes: 2}\n")
+    _, err = w.brood("run", config, "--name", "a")
+    status, = harness.json_lines(w.brood("status", "a", "--json")[0])
+    row, = harness.json_lines(w.brood("runs", "--json")[0])
+    assert status["returns"] == row["returns"], (status["returns"], row["returns"])
+    assert [x["team"] for x in row["returns"]] == ["adversary", "agent"], row
+    assert None not in [x[k] for x in row["returns"] for k in ("trained", "evaluated")], row
+    told = ", ".join(f"{x['team']} {x['trained']:.2f}" for x in row["returns"])
+    assert f", return {told}, 0 restarts" in err, err
+    assert told in w.brood("runs")[0].splitlines()[1], w.brood("runs")[0]
 
 
 def test_a_live_run_is_tagged(w):
@@ -421,6 +437,54 @@ def test_the_doctor_tries_an_agent(w):
         p = w.start("doctor", program=folder / "brood")
         out = (p.wait(timeout=harness.DEADLINE_S), p.log.with_name(p.log.name + ".out"))
         assert out[0] == 1 and "bad   agent " in out[1].read_text(), out[1].read_text()
+
+
+def test_patterns_mean_runs(w):
+    config = w.small(steps=200)
+    for name in ("a-s10", "a-s2", "b"):
+        w.brood("run", config, "--name", name)
+    w.write("lr.yaml", "base: small.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n")
+    w.brood("sweep", "lr.yaml")
+
+    def listed(*words):
+        return [line.get("run", line.get("study"))
+                for line in harness.json_lines(w.brood("runs", "--json", *words)[0])]
+    assert listed("a-*") == ["a-s2", "a-s10"] and listed("?") == ["b"]
+    assert listed("lr/*") == ["2-s1", "1-s1"] and listed("l*") == ["lr"]
+    assert listed("b", "lr", "b/") == ["b", "lr", "b"] and listed("lr/1-s1") == ["1-s1"]
+    assert re.search(r"^lr/2-s1  done ", w.brood("runs", "*/2*")[0], re.M)
+    _, err = w.brood("runs", "x*", code=3)
+    assert err == "brood runs: no run in runs matches 'x*'\n", err
+    assert "there is no run bb in runs" in w.brood("runs", "bb", code=3)[1]
+    out, err = w.brood("report", "a-*", "b", "a-s2")
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [["a", "2"], ["b", "1"]], out
+    assert err == "brood report: left out: a-s2: the run is given twice\n", err
+    csv = w.brood("report", "lr/*", "--csv")[0]
+    assert csv.splitlines()[1].startswith("1-s1,"), csv
+    assert "no run in runs matches 'x*'" in w.brood("report", "x*", code=3)[1]
+
+
+def test_a_state_that_no_run_has_is_refused(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    _, err = w.brood("runs", "--where", "state=foo", code=2)
+    assert "--where: state: found 'foo', expected starting, running, paused, " in err, err
+    _, err = w.brood("runs", "--where", "state=doen", code=2)
+    assert "; did you mean 'done'?; see " in err, err
+    assert "\na " in w.brood("runs", "--where", "state=d?ne")[0]
+    assert w.brood("runs", "--where", "state=stop*")[0] == ""
+
+
+def test_the_last_lines_of_logs(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    whole = w.brood("logs", "a")[0].splitlines()
+    for words, n in ((["-n", "3"], 3), (["--lines=1"], 1), (["-qn", "0"], 0),
+                     (["-n", "100000"], len(whole))):
+        assert w.brood("logs", "a", *words)[0].splitlines() == whole[len(whole) - n:], words
+    journal = w.brood("logs", "a", "journal", "-n2")[0].splitlines()
+    assert len(journal) == 2 and "event=end" in journal[1], journal
+    assert len(w.brood("logs", "a", "-fn", "2")[0].splitlines()) == 2
+    for words, says in ((["-n"], "a value is missing after -n"), (["-n", "x"], "--lines x: ")):
+        assert says in w.brood("logs", *words, code=2)[1], words
 
 
 if __name__ == "__main__":

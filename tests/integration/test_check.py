@@ -194,6 +194,29 @@ def test_files_extend_others_and_teams_have_sections(w):
     assert err == "brood run: top.yaml:1: extends: gone.yaml: No such file or directory\n", err
 
 
+def test_what_does_not_fit_a_base_is_blamed_on_the_file_that_extends_it(w):
+    """The base is right in its other uses."""
+    w.write("base.yaml", "env: {id: simple_spread}\nrun: {env_steps: 4000}\nexperience: {capacity: "
+            "2000, batch_size: 32, warmup: 200}\ncheckpoint: {every_env_steps: 500}\nagents:\n"
+            "  agent_0: {discount: 0.9}\n")
+    for text, says in (
+            ("experience: {capacity: 10}", "experience.batch_size: found 32, expected at most "
+             "experience.capacity, 10"),
+            ("run: {episodes: 30}", "run: env_steps and episodes are both given"),
+            ("checkpoint: {every_seconds: 9}", "checkpoint: every_env_steps and every_seconds are both"),
+            ("env: {command: [x]}", "env: id and command are both given"),
+            ("agents: {agent_1: {discount: 2}}", "agents.agent_1.discount: found '2'"),
+            ("agents: {agent_0: {optimizer: {type: adm}}}", "agents.agent_0.optimizer.type: found 'adm'"),
+            ("run: {env_stps: 1}", "run.env_stps: unknown key")):
+        _, err = w.brood("check", w.write("child.yaml", f"extends: base.yaml\n# two\n{text}\n"), code=2)
+        assert f"child.yaml:3: {says}" in err and err.count("\n") == 1, err
+    _, err = w.brood("check", w.write("child.yaml", "extends: base.yaml\nenv: {id: foraging}\n"), code=2)
+    assert "base.yaml:6: agents: found 'agent_0', expected player_0, player_1 or player" in err, err
+    assert re.search(r"; \S*child.yaml:2 chooses another environment$", err, re.M), err
+    _, err = w.brood("check", "base.yaml", "--set", "experience.capacity=10", code=2)
+    assert err.startswith("--set experience.capacity=10: experience.batch_size: found 32"), err
+
+
 def test_a_fifo_that_nobody_writes_into_is_not_waited_for(w):
     good = (w.path / "good.yaml")
     good.write_text(GOOD)

@@ -97,6 +97,71 @@ def test_a_similar_name_is_suggested(w):
     assert err == "brood run: there is no option --zzz; see `brood run --help`\n", err
 
 
+def test_a_word_that_is_no_command_suggests_what_does_no_harm(w):
+    """A short word is one edit from several commands; one that ends a run is not guessed."""
+    for word, says in (("shw", "'status'"), ("shop", "'status'"), ("stat", "'status'"),
+                       ("st", "'status' or 'stop'"), ("stpo", "'stop'"), ("remov", "'rm'"),
+                       ("drop", None), ("r", None), ("fly", None), ("pull", None)):
+        _, err = w.brood(word, code=2)
+        hint = f"; did you mean {says}?" if says else ""
+        assert err == f"brood: there is no command '{word}'{hint}; see `brood --help`\n", err
+
+
+def test_a_similar_run_agent_or_metric_is_suggested(w):
+    w.brood("run", w.small(steps=200), "--name", "small-1")
+    w.write("lr.yaml", "base: small.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n")
+    w.brood("sweep", "lr.yaml", "--name", "rate", "--jobs", "2")
+    for words, near, code in (
+            (["status", "smal-1"], "small-1", 3), (["rm", "smll-1"], "small-1", 3),
+            (["status", "raet"], "rate", 3), (["report", "rat"], "rate", 3),
+            (["attach", "rte"], "rate", 3), (["trace", "rte/1-s1"], "rate/1-s1", 3),
+            (["eval", "smal-1"], "small-1", 3),
+            (["logs", "small-1", "agnt_1"], "agent_1", 3), (["logs", "agnt_1"], "agent_1", 3),
+            (["report", "small-1", "--metric", "rollout/team_retrun/agent"],
+             "rollout/team_return/agent", 3),
+            (["report", "small-1", "--metric", "episode_length"], "rollout/episode_length", 3),
+            (["report", "small-1", "--metric", "critic_los"], "train/agent_0/critic_loss", 3)):
+        _, err = w.brood(*words, code=code)
+        assert err.endswith(f"; did you mean '{near}'?\n") and err.count("\n") == 1, err
+    for words in (["rm", "small-2"], ["status", "rate/1-s9"], ["status", "unlike"]):
+        _, err = w.brood(*words, code=3)
+        assert "there is no run" in err and "did you mean" not in err, err
+    _, err = w.brood("logs", "rte/1-s1", code=3)
+    assert "there is no run rte/1-s1 in runs; did you mean 'rate/1-s1'?; " in err, err
+    _, err = w.brood("sweep", "small.yaml", code=2)
+    assert "small.yaml:3: env: this is a configuration, `brood run` starts it" in err, err
+
+
+def test_what_other_tools_say_is_understood(w):
+    """Their words for keys and commands, and names of configurations without folder and ending."""
+    config = w.small()
+    for path, ours in (("defaults.gamma", "defaults.discount"),
+                       ("agents.agent_0.lr", "agents.agent_0.optimizer.learning_rate"),
+                       ("tau", "defaults.polyak"), ("run.total_timesteps", "run.env_steps"),
+                       ("experience.buffer_size", "experience.capacity")):
+        _, err = w.brood("run", config, "--set", f"{path}=1", code=2)
+        assert f"{path}: unknown key" in err and f"did you mean '{ours}'?" in err, err
+    for word, ours in (("show", "status"), ("ls", "runs"), ("train", "run")):
+        _, err = w.brood(word, code=2)
+        assert f"did you mean '{ours}'?" in err, err
+    (w.path / "configs").mkdir()
+    w.write("configs/spread.yaml", config.read_text())
+    for word in ("spread", "spread.yaml"):
+        _, err = w.brood("run", word, code=2)
+        assert f"there is no file {word}; did you mean configs/spread.yaml?" in err, err
+    assert not w.runs.exists() or not list(w.runs.iterdir())
+    for words in (["-h"], ["run", "-h"]):
+        long = [x.replace("-h", "--help") for x in words]
+        assert w.brood(*words) == w.brood(*long) and w.brood(*words)[0].startswith("usage: "), words
+
+
+def test_a_run_that_is_over_names_what_goes_on_from_it(w):
+    w.brood("run", w.small(steps=200), "--name", "a")
+    for words in (["stop", "a"], ["set", "a", "defaults.discount=0.5"]):
+        _, err = w.brood(*words, code=3)
+        assert "a is not running; it is done: `brood resume a --set run.env_steps=N`" in err, err
+
+
 def test_results_that_cannot_be_printed_are_an_error(w):
     w.brood("run", w.small(steps=200), "--name", "a")
     for words in (["runs"], ["status", "a", "--json"], ["envs"], ["report", "a"], ["--help"],

@@ -49,7 +49,9 @@ def test_keys_and_values(w):
         "env.id=simple_speaker_listener", "env.id=simple_spread"]
     assert after(w, "agent-check", "a.py", "--env", "simple_spr") == ["simple_spread"]
     assert after(w, "new", "simple", "--agent", "") == []
-    assert after(w, "set", "x", "env.verify=") == ["env.verify=true", "env.verify=false"]
+    assert after(w, "check", "--set", "env.verify=") == ["env.verify=true", "env.verify=false"]
+    # A live run keeps it.
+    assert after(w, "set", "x", "env.ver") == after(w, "set", "x", "env.verify=") == []
     assert sorted(after(w, "set", "x", "agents.agent_0.on_nonfinite=")) == [
         "agents.agent_0.on_nonfinite=continue", "agents.agent_0.on_nonfinite=stop"]
     assert after(w, "run", "") == [] and after(w, "inspect", "") == []
@@ -79,6 +81,29 @@ def test_runs_agents_and_checkpoints(w):
     assert after(w, "stop", "") == [] and sorted(after(w, "resume", "")) == ["a", "b"]
 
 
+def test_metrics_tags_states_and_keys_of_a_run(w):
+    for name, tag in (("a", "paper"), ("b", "draft")):
+        w.brood("run", w.small(steps=400), "--name", name)
+        w.brood("tag", name, tag, "both")
+    assert "eval/team_return/agent" in after(w, "report", "a", "--metric", "eval/")
+    assert after(w, "report", "x", "--metric", "eval/") == []
+    assert after(w, "tag", "a", "--remove", "") == ["paper", "both"]
+    assert sorted(after(w, "tag", "a", "")) == ["both", "draft", "paper"]
+    assert after(w, "runs", "--where", "") == ["state=", "tag=", "name=", "env=", "algorithm="]
+    assert after(w, "runs", "--where", "state=do") == ["state=done"]
+    assert w.brood("complete", "--", "runs", "--where", "state=done tag=p")[0] == \
+        "state=done tag=paper\n"
+    assert after(w, "runs", "--where", "algorithm=mapp") == ["algorithm=mappo"]
+    assert after(w, "set", "a", "agents.agent_1") == ["agents.agent_1."]
+    assert after(w, "inspect", "a@0", "agent_1") == ["agent_1"]
+    assert after(w, "inspect", "a@4") == ["a@400"]
+    assert "defaults.discount=" in after(w, "set", "a", "") and "run.seed=" not in after(w, "set", "a", "")
+    assert after(w, "logs", "-n", "3", "a", "agent_1") == ["agent_1"]
+    w.write("lr.yaml", "base: small.yaml\nsearch: {defaults.discount: [0.9]}\n")
+    w.brood("sweep", "lr.yaml")
+    assert "lr" in after(w, "rm", "") and "lr" in after(w, "runs", "") and after(w, "attach", "l") == []
+
+
 def environment():
     return {**os.environ, "PATH": f"{harness.BROOD.parent}:{os.environ['PATH']}", "TERM": "dumb"}
 
@@ -99,7 +124,7 @@ try "brood run x.yaml --init-from a@2"
             "checkpoint.every_env_steps=200")
     out = subprocess.run(["bash", "-c", script], env=environment(), cwd=w.path, check=True,
                          text=True, stdout=subprocess.PIPE).stdout
-    assert out.splitlines() == ["resume", "compopt -o nospace", "defaults.discount=", "vdn", "",
+    assert out.splitlines() == ["resume", "compopt -o nospace", "defaults.discount=", "vdn", "a",
                                 "@200", "@200"], out
     with terminal("bash", "--norc", "--noprofile", "-i", folder=w.path) as say:
         say(f"source {SCRIPTS}/brood.bash; echo rea''dy\n", "ready")

@@ -166,7 +166,8 @@ def test_the_command_line_steers_it(w):
     assert "a: stopped" in w.brood("status", "a")[0]
     for command in ("checkpoint", "stop", "pause"):
         _, err = w.brood(command, "a", code=3)
-        assert err == f"brood {command}: runs/a is not running\n", err
+        assert err == (f"brood {command}: runs/a is not running; it is over (stopped): "
+                       "`brood resume a` goes on\n"), err
 
 
 def test_a_supervisor_that_was_stopped_is_named(w):

@@ -1,4 +1,4 @@
-"""The Debian package: its files agree with the sources that they describe."""
+"""The Debian package and the container: their files agree with the sources."""
 import re
 
 import harness
@@ -6,6 +6,13 @@ import harness
 DEBIAN = harness.SOURCE / "scripts" / "debian"
 # What scripts/setup.sh installs for reasons other than to build.
 NO_BUILD_DEPENDS = {"gcc", "fonts-dejavu-core"}
+
+
+def packages_of_setup():
+    """What scripts/setup.sh installs; `a|b` is either of two."""
+    setup = (harness.SOURCE / "scripts" / "setup.sh").read_text()
+    packages = re.search(r"packages=\((.*?)\)", setup, re.DOTALL).group(1)
+    return packages.replace("'", "").split()
 
 
 def test_it_has_the_version_of_meson_build(w):
@@ -16,9 +23,7 @@ def test_it_has_the_version_of_meson_build(w):
 
 
 def test_it_is_built_with_what_setup_installs(w):
-    setup = (harness.SOURCE / "scripts" / "setup.sh").read_text()
-    packages = re.search(r"packages=\((.*?)\)", setup, re.DOTALL).group(1)
-    packages = set(packages.replace("'", "").replace("|", " ").split())
+    packages = set(" ".join(packages_of_setup()).replace("|", " ").split())
     control = (DEBIAN / "control").read_text()
     depends = re.search(r"Build-Depends:\n(.*?)\n\S", control, re.DOTALL).group(1)
     names = set(re.findall(r"(?:^|\|) ([a-z0-9.+-]+)", depends, re.MULTILINE))
@@ -26,10 +31,16 @@ def test_it_is_built_with_what_setup_installs(w):
     assert "fonts-dejavu-core" in control
 
 
+def test_the_container_is_built_with_what_setup_installs(w):
+    words = (harness.SOURCE / "scripts" / "Dockerfile").read_text().split("COPY")[0].split()
+    for one in packages_of_setup():
+        assert set(one.split("|")) & set(words), one
+
+
 def test_every_program_that_is_installed_is_built(w):
     rules = (DEBIAN / "rules").read_text()
     built = set(re.findall(r"[\w/]+/(brood[\w.-]*)", rules))
-    assert {"brood", "brood-agent", "brood-draw.so", "brood-web"} <= built, built
+    assert {"brood", "brood-agent", "brood-draw.so", "brood-web", "brood-serve"} <= built, built
 
 
 def test_the_licence_is_that_of_the_sources(w):

@@ -237,7 +237,8 @@ def test_an_interrupt_of_attach_leaves_the_run_alone(w):
     assert w.status()["state"] == "running"
     stop(w)
     _, err = w.brood("attach", "a", code=3)
-    assert err == "brood attach: runs/a is not running\n", err
+    assert err == ("brood attach: runs/a is not running; it is over (stopped): "
+                   "`brood resume a` goes on\n"), err
 
 
 def test_attach_ends_with_the_run_and_tells_programs(w):

@@ -86,6 +86,24 @@ def test_one_tensor_and_what_cannot_be_exported(w):
     assert not (w.path / "x.txt").exists()
 
 
+def test_a_checkpoint_is_that_of_a_run_s_agent(w):
+    folder = trained(w).parent.relative_to(w.path)
+    for command in ("inspect", "graph"):
+        assert w.brood(command, "a", "agent_0") == w.brood(command, folder), command
+        assert w.brood(command, "a@0", "agent_0") == w.brood(
+            command, folder.parent.parent / "0" / "agent_0"), command
+        for words, says, code in ((["a"], "a is a run: give one of its agents, too (agent_0, ", 2),
+                                  (["a", "agent_9"], "a has no agent 'agent_9' at step 400", 1),
+                                  (["a@7", "agent_0"], "no checkpoint of step 7", 1),
+                                  (["b", "agent_0"], "there is no run b", 1),
+                                  ([], "expected a checkpoint, or a run and its agent", 2)):
+            _, err = w.brood(command, *words, code=code)
+            assert says in err and len(err.splitlines()) == 1, (command, words, err)
+    w.brood("export", "a", "agent_0", "--out", "run.npz")
+    w.brood("export", folder, "--out", "folder.npz")
+    assert (w.path / "run.npz").read_bytes() == (w.path / "folder.npz").read_bytes()
+
+
 def test_the_state_file_is_shown(w):
     folder = trained(w).parent
     out, _ = w.brood("inspect", folder, "--state")

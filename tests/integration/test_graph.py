@@ -357,5 +357,20 @@ def test_the_graph_survives_a_resume(w):
     assert len(graphs) == 1
 
 
+def test_the_graph_of_many_agents_stays_small(w):
+    """TensorBoard draws no endless graph: whole agents in their order, up to 16 MiB."""
+    agents = "".join(f"  a{i}: {{observation: 4, action: 2}}\n" for i in range(160))
+    config = w.write("many.yaml", "env: {id: none}\ndefaults: {algorithm: ddpg, "
+                     f"critic: {{input: own}}}}\nagents:\n{agents}")
+    w.brood("run", config, "--name", "many", "--detach")
+    first = w.run_dir("many") / "checkpoints" / "0"
+    harness.wait_until("the first checkpoint", first.exists)
+    w.brood("stop", "many")
+    event, = graph_events(w.run_dir("many"))
+    assert 16 << 20 <= len(event) < 17 << 20, len(event)
+    assert b"a50/a50/Adam" in event and b"a159/" not in event
+    assert len([*first.glob("*/*.meta")]) == 160
+
+
 if __name__ == "__main__":
     harness.main()

@@ -1,8 +1,11 @@
 """Programs that a configuration names for events of the run (`on`)."""
+import csv
 import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 
 import harness
 from test_changes import journal
@@ -29,6 +32,49 @@ echo $$ >> begun
 : < gate
 cat >> ended
 """
+# Packages with the interfaces of the trackers that brood.track uses; they write to `sent`, and are
+# killed then if there is a file `kill`.
+TRACKERS = {"wandb": """
+import contextlib, json, os, signal, types
+
+def Settings(**given):
+    return given
+
+@contextlib.contextmanager
+def init(project, id, name, mode, **given):
+    def log(values, step):
+        with open("sent", "a") as f:
+            print(json.dumps([project, id, name, mode, step, values]), file=f)
+        if os.path.exists("kill"):
+            os.remove("kill")
+            signal.raise_signal(signal.SIGKILL)
+    yield types.SimpleNamespace(log=log, config={})
+""", "mlflow": """
+import contextlib, json, os, signal, types
+
+def set_tracking_uri(uri):
+    now.uri = uri
+
+def set_experiment(name):
+    now.project = name
+
+def set_tag(key, text):
+    assert "agent_0" in text, text
+
+@contextlib.contextmanager
+def start_run(run_id, run_name):
+    now.run = [now.project, run_id or "made", run_name, now.uri]
+    yield types.SimpleNamespace(info=types.SimpleNamespace(run_id="made"))
+
+def log_metrics(values, step):
+    with open("sent", "a") as f:
+        print(json.dumps([*now.run, step, values]), file=f)
+    if os.path.exists("kill"):
+        os.remove("kill")
+        signal.raise_signal(signal.SIGKILL)
+
+now = types.SimpleNamespace()
+"""}
 # The limits of supervisor/run/hooks.h.
 MAX_RUNNING, MAX_WAITING, LOG_MAX_BYTES = 4, 256, 16 << 20
 
@@ -207,6 +253,39 @@ def test_a_program_stops_its_run(w):
     assert p.wait(timeout=harness.DEADLINE_S) == 4, p.log.read_text()
     assert (w.path / "over").read_text() == "over\n"
     assert "stopped at step" in hook_log(w.run_dir("ended"))
+
+
+def test_rows_go_to_a_tracker(w):
+    """Each once, also if steps are made again, and if some calls have failed; a call that is
+    killed is followed by one that sends a row again, to the same run of the tracker."""
+    (w.path / "trackers").mkdir()
+    for tracker, text in TRACKERS.items():
+        sent = w.path / "sent"
+        sent.unlink(missing_ok=True)
+        w.write(f"trackers/{tracker}.py", text)
+        program = ('#!/bin/sh\nPYTHONPATH="$PYTHONPATH:$PWD/trackers" exec '
+                   f'{sys.executable} -m brood.track {tracker} --project p\n')
+        command = script(w, tracker, program)
+        (w.path / "kill").touch()
+        start(w, tracker, f"{{row: [{command}], end: [{command}], deadline: 10m}}", "--set",
+              "log.every_env_steps=500", "--until", "2000", steps=4000, checkpoint=500).wait()
+        assert len(sent.read_text().splitlines()) == 5
+        script(w, tracker, "#!/bin/sh\nexit 1\n")
+        w.brood("resume", tracker, "--from", "1000", "--until", "3000", code=4)
+        script(w, tracker, program)
+        w.brood("resume", tracker)
+        lines = [json.loads(line) for line in sent.read_text().splitlines()]
+        with open(w.run_dir(tracker) / "metrics" / "progress.csv", encoding="utf-8") as f:
+            rows = list(csv.DictReader(f))
+        assert [*dict.fromkeys((line[4], line[5]["rollout/team_return/agent"])
+                               for line in lines)] == \
+            [(int(row["env_steps"]), float(row["rollout/team_return/agent"])) for row in rows]
+        assert len(rows) == 8 and len(lines) == 9 and not (w.path / "kill").exists()
+        assert lines[0][0] == "p" and len({line[1] for line in lines}) == 1
+    p = subprocess.run([sys.executable, "-m", "brood.track", "wandb", w.path], text=True,
+                       capture_output=True, env={**os.environ, "PYTHONPATH": str(
+                           harness.SOURCE / "scripts" / "python")}, check=False)
+    assert p.returncode == 1 and p.stderr.startswith("brood.track: expected a run's directory"), p
 
 
 def test_a_full_log_gets_no_more_output(w):

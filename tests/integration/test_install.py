@@ -61,6 +61,8 @@ def test_what_is_installed_finds_its_parts(w):
     if (harness.BUILD / "supervisor" / "web" / "brood-web").exists():
         _, err = w.brood("web", "nothing", program=program, code=3)
         assert "there is no folder nothing" in err, err
+        _, err = w.brood("serve", "a", "--socket", program, program=program, code=1)
+        assert "is there, and is no socket" in err, err
     # Wherever the prefix is moved to, and with the agent beside it.
     (w.path / "root").rename(w.path / "moved")
     program = w.path / "moved" / program.relative_to(w.path / "root")
@@ -74,22 +76,54 @@ def test_what_is_installed_finds_its_parts(w):
     assert "brood-agent is neither in " in err and err.count("\n") == 1, err
 
 
-def test_a_wheel_has_the_whole_package(w):
+PRINTS_ITS_PYTHON = """import sys
+import brood
+import numpy as np
+class Zero(brood.Agent):
+    def build(self):
+        self.n = self.variable("n", np.zeros(1))
+        sys.stderr.write(f"{sys.executable} runs it\\n")
+    def act(self, obs, ctx): return np.zeros(len(obs), int)
+    def learn(self, batch, ctx): return {}
+brood.main(Zero)
+"""
+
+
+def test_a_wheel_brings_the_programs_beside_python(w):
     if harness.SANITIZED:
         raise harness.Skip("the wheel is the same in both builds")
-    if any(importlib.util.find_spec(m) is None for m in ("pip", "setuptools", "wheel")):
-        raise harness.Skip("Python makes no wheels")
+    if any(importlib.util.find_spec(m) is None
+           for m in ("pip", "setuptools", "wheel", "ensurepip", "numpy", "msgpack")):
+        raise harness.Skip("Python makes no wheels or environments, or lacks NumPy or msgpack")
+    program, prefix = installed(w)
     source = harness.SOURCE / "scripts" / "python"
-    shutil.copytree(source, w.path / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    p = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index",
-                        "--no-build-isolation", "-w", w.path, w.path / "source"],
-                       capture_output=True, text=True, check=False)
+    p = subprocess.run([sys.executable, harness.SOURCE / "scripts" / "pack_wheel.py", source,
+                        prefix, w.path], capture_output=True, text=True, check=False)
     assert p.returncode == 0, p.stdout + p.stderr
-    wheel, = w.path.glob("brood-*-py3-none-any.whl")
+    wheel, = w.path.glob("brood-*.whl")
+    version = json.loads(w.brood("version", "--json")[0])["version"]
+    assert wheel.name.startswith(f"brood-{version}-py3-none-manylinux"), wheel
     with zipfile.ZipFile(wheel) as f:
         names = {n for n in f.namelist() if n.startswith("brood/")}
     assert names == {f"brood/{f.name}" for f in (source / "brood").iterdir()
                      if f.suffix in (".py", ".typed")}
+    own = w.path / "own"
+    for command in ([sys.executable, "-m", "venv", "--system-site-packages", own],
+                    [own / "bin" / "pip", "install", "--no-index", "--no-deps", wheel]):
+        p = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert p.returncode == 0, p.stdout + p.stderr
+    shutil.rmtree(w.path / "root")
+    program = own / "bin" / "brood"
+    config = own / "share" / "brood" / "configs" / "simple_spread.yaml"
+    w.brood("run", config, "--name", "a", "--set", "run.env_steps=200", program=program)
+    w.brood("eval", "a", "--episodes", 1, "--render", "a.svg", program=program)
+    # Nobody has activated the environment.
+    w.write("mine.py", PRINTS_ITS_PYTHON)
+    config = w.write("mine.yaml", "env: {id: simple_spread}\nrun: {env_steps: 200}\n"
+                                  "defaults: {algorithm: program, command: [python3, mine.py]}\n")
+    w.brood("run", config, "--name", "b", program=program)
+    said = (w.runs / "b" / "logs" / "agent_0.log").read_text()
+    assert f"{own}/bin/python3 runs it\n" in said, said
 
 
 def test_a_second_user_executes_what_the_first_has_built(w):

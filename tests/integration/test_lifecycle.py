@@ -143,10 +143,12 @@ def test_a_run_that_does_not_answer_is_told_all_the_same(w):
     harness.kill(supervisor, signal.SIGSTOP)
     harness.wait_until("the stop", lambda: harness.look_at(supervisor)[0] == "T")
     s = w.status(hangs=True)
-    assert s["state"] == "not answering" and s["pid"] == supervisor, s
+    assert s["state"] == "suspended" and s["pid"] == supervisor, s
     assert s["keeper_pid"] == p.pid and s["env_steps"] > 0, s
     runs = harness.json_lines(w.brood("runs", "--json")[0])
-    assert runs[0]["state"] == "not answering", runs
+    assert runs[0]["state"] == "suspended", runs
+    assert "a: suspended, step " in w.brood("status", "a")[0]
+    assert "\na    suspended " in w.brood("runs", "--where", "state=suspended")[0]
     harness.kill(supervisor, signal.SIGCONT)
     harness.wait_until("it answers", lambda: w.status()["state"] == "running")
     interrupt(p)

@@ -55,5 +55,22 @@ def test_groff_takes_them(w):
         assert p.returncode == 0 and not p.stdout, (page.name, p.stdout)
 
 
+def test_no_text_for_users_names_a_source(w):
+    """They do not have it: help and messages name commands, keys and files of theirs."""
+    a_source = re.compile(r"\b[a-z_0-9]+\.[ch]\b")
+    told = [w.brood("algorithms")[0]]
+    for line in w.brood("--help")[0].splitlines():
+        if found := re.match(r"  ([a-z-]+) ", line):
+            told.append(w.brood(found[1], "--help")[0])
+    assert len(told) > 30 and not any(map(a_source.search, told)), told
+    named = []
+    for folder in ("agent", "common", "supervisor"):
+        for file in (harness.SOURCE / folder).rglob("*.c"):
+            text = re.sub(r"/\*.*?\*/|^#include.*?$", "", file.read_text(), flags=re.M | re.S)
+            named += [(file.name, word) for word in re.findall(r'"(?:[^"\\\n]|\\.)*"', text)
+                      if a_source.search(word)]
+    assert not named, named
+
+
 if __name__ == "__main__":
     harness.main()

@@ -144,7 +144,7 @@ def test_what_a_run_would_refuse_check_refuses(w):
             "told")
     told = w.run_dir("told") / "checkpoints" / "200" / PREY
     err = refused(write(w, "maddpg", f"frozen, settings: {{from: '{told}'}}"))
-    assert "expected here (with settings.agent_id, a policy is also told" in err, err
+    assert "settings.from: its policy is also told which of its team it serves" in err, err
     assert "agents.agent_0.settings.observation: The name 'no:0'" in refused(
         frozen, "agents.agent_0.settings.observation='no:0'",
         "agents.agent_0.settings.action='no:0'")

@@ -237,6 +237,30 @@ def test_the_drawn_returns_are_those_of_the_evaluation(w):
     assert len(data) == result["length_mean"] + 1
 
 
+def test_videos_are_made_by_ffmpeg(w):
+    train(w, "climbing", "{id: climbing}")
+    eval_ = ("eval", "climbing", "--episodes", 1, "--render")
+    (w.path / "bin").mkdir()
+    only = {"PATH": str(w.path / "bin")}
+    _, err = w.brood(*eval_, "x.mp4", code=2, env=only)
+    assert err.startswith("brood eval: x.mp4: there is no ffmpeg"), err
+    w.write("bin/ffmpeg", "#!/bin/sh\necho 'no such codec' >&2\nexit 3\n").chmod(0o755)
+    _, err = w.brood(*eval_, "x.webm", code=1, env={"PATH": f"{only['PATH']}:{os.defpath}"})
+    assert "ffmpeg" in err and "no such codec" in err and len(err.splitlines()) == 1, err
+    assert not [*w.path.glob("x.*")]
+    if shutil.which("ffmpeg") is None or shutil.which("ffprobe") is None:
+        raise harness.Skip("there is no ffmpeg")
+    for name, codec in (("a.mp4", "h264"), ("a.webm", "vp9")):
+        w.brood(*eval_, name)
+        out = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-show_entries",
+                              "stream=codec_name,nb_read_frames", "-of", "csv=p=0", name],
+                             cwd=w.path, check=True, capture_output=True, text=True).stdout
+        found, frames = out.strip().split(",")
+        assert found == codec and int(frames) >= 26, out
+        w.brood(*eval_, "again-" + name)
+        assert (w.path / name).read_bytes() == (w.path / ("again-" + name)).read_bytes()
+
+
 def test_of_a_long_episode_the_beginning_is_drawn(w):
     train(w, "climbing", "{id: climbing, max_steps: 2500}")
     path = w.path / "long.jsonl"
@@ -255,7 +279,7 @@ def test_what_cannot_be_drawn_is_refused_at_once(w):
     w.brood("stop", "none")
     p.wait(timeout=harness.DEADLINE_S)
     before = sorted(w.path.iterdir())
-    for args, says in ((("spread", "--render", "x.png"), "x.png: expected .gif or .svg"),
+    for args, says in ((("spread", "--render", "x.png"), "x.png: expected .gif, .mp4, .webm or .svg"),
                        (("spread", "--render", "no/x.gif"), "no: No such file"),
                        (("spread", "--render", "x.gif", "--episodes", "3", "--episode", "3"),
                         "--episode 3 is none of 0 to 2"),
@@ -312,7 +336,7 @@ def test_an_environment_that_draws_itself_is_shown(w):
     err = w.brood("eval", "Dark", "--episodes", 1, "--render", "y.gif", code=1)[1]
     assert "it cannot be drawn: it takes no render_mode" in err and err.count("\n") == 1, err
     err = w.brood("eval", "Lamp", "--episodes", 1, "--render", "y.svg", code=2)[1]
-    assert "y.svg: expected .gif: an environment's own pictures are animated" in err, err
+    assert "y.svg: expected .gif, .mp4 or .webm: an environment's own pictures are animated" in err, err
 
 
 def test_without_the_module_that_draws_all_else_works(w):

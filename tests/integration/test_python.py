@@ -129,13 +129,15 @@ def test_a_live_run(w):
     hasty = brood.attach("a", w.runs, timeout_s=0.1)
     harness.signal_process(status["pid"], signal.SIGSTOP)
     harness.wait_until("the stop", lambda: harness.is_stopped(status["pid"]))
-    assert hasty.status()["state"] == "not answering"
+    assert hasty.status()["state"] == "suspended"
     refused("does not answer", hasty.call, "status")
     harness.signal_process(status["pid"], signal.SIGCONT)
 
     step = run.pause()
     assert run.checkpoint() == step and run.checkpoints()[-1] == step
     policy = brood.load_policy(f"{run.path}@{step}", "agent_0")
+    assert repr(policy) == f"<brood.Policy a@{step} agent_0: maddpg, observation 18 numbers, " \
+        "action discrete>", policy
     x = np.random.default_rng(0).normal(size=(7, 18)).astype("f4")
     layer = policy._network.wanted[0]
     live = run.run("agent_0", layer, {"observation0": x})
@@ -282,6 +284,11 @@ def test_policies_act_as_in_eval(w):
     judged = run.evaluate(episodes=4)
     env = recorded.Recorded(AGENTS)
     policies = {a: brood.load_policy(run, a, env) for a in AGENTS[:-1]}
+    for name, policy in policies.items():  # one line, with the environment's own spaces
+        said = repr(policy)
+        assert f"@{run.checkpoints()[-1]} {name}: {policy.algorithm}, observation " in said, said
+        assert re.search(r"observation [A-Z]\w+\(.*, action [A-Z]\w+\(", said), said
+        assert "\n" not in said and len(said) < 240, said
     n = 0
     for what in episodes_of(record):
         if isinstance(what, int):

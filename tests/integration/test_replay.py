@@ -213,6 +213,10 @@ def test_what_cannot_be_replayed_is_told(w):
     w.brood("run", config(w, "maddpg"), "--name", "b", "--set", "experience.keep=false")
     refused(w, "runs/b/experience is missing (a run that is done removes it", "b", "--to", "320",
             code=3)
+    shown = [replay(w, run, "--to", "320", "--from", "0", "--fetch", WEIGHTS) for run in "ab"]
+    assert [done["rows_compared"] for _, done in shown] == [320, 0], shown  # nothing is read at 0
+    (here,), (there,) = (tensors(events, "after") for events, _ in shown)
+    assert here["values"] == there["values"], shown
     w.brood("run", config(w, "maddpg"), "--name", "c", "--until", "4", code=4)
     (w.run_dir("c") / "experience").write_bytes(
         (w.run_dir("c") / "experience").read_bytes()[:1 << 20])

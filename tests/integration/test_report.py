@@ -1,5 +1,6 @@
 """Learning curves and a table over the seeds of a run."""
 import csv
+import json
 import math
 import xml.etree.ElementTree as xml
 
@@ -49,6 +50,25 @@ def test_curves_that_differ_by_a_rounding_are_drawn(w):
     progress.write_text("".join(",".join(row) + "\n" for row in (head, *rows)))
     w.brood("report", "a", "--svg", "a.svg")
     assert len(rows) > 1 and (w.path / "a.svg").stat().st_size < 20000
+
+
+def test_a_statistics_package_gets_the_values(w):
+    config = w.small(steps=1000, evaluate=500)
+    for algorithm in ("maddpg", "matd3"):
+        w.brood("run", config, "--name", algorithm, "--seeds", "1,2", "--set",
+                f"defaults.algorithm={algorithm}")
+    w.brood("report", "ma*", "--marl-eval", "x.json", "-q")
+    found = json.loads((w.path / "x.json").read_text())["brood"]["simple_spread"]
+    assert sorted(found) == ["maddpg", "matd3"] and sorted(found["matd3"]) == ["seed_1", "seed_2"]
+    out, _ = w.brood("report", "maddpg-s1", "--csv")
+    rows = [(int(r["env_steps"]), float(r["mean"])) for r in csv.DictReader(out.splitlines())]
+    one = found["maddpg"]["seed_1"]
+    final = one.pop("absolute_metrics")["return"]
+    assert [(v["step_count"], *v["return"]) for v in one.values()] == rows and len(rows) == 2
+    assert final == [rows[1][1]], final
+    w.brood("run", config, "--name", "again", "--set", "defaults.algorithm=matd3")
+    _, err = w.brood("report", "matd3-s1", "again", "--marl-eval", "y.json", code=1)
+    assert "both have seed 1 of matd3 in simple_spread" in err and not (w.path / "y.json").exists()
 
 
 def test_what_cannot_be_used_is_left_out_by_name(w):

@@ -1,4 +1,5 @@
 """`brood sweep`: many runs of one study, compared by one number, exactly."""
+import json
 import os
 import pathlib
 import random
@@ -103,6 +104,9 @@ def test_the_result_depends_on_neither_jobs_nor_kills(w):
         'defaults.discount,"defaults.actor.hidden, defaults.critic.hidden"', rows
     assert [row.split(",")[5] for row in rows[1:]] == ["2", "1", "0", "0", "0", "0"], rows
     assert "2 of 6 trials continue from step 160" in err, err
+    table = [line.split() for line in w.brood("report", "calm")[0].splitlines()[:7]]
+    assert "rung" in table[0] and [line[line.index("of") - 1] for line in table[1:]] == \
+        ["3", "2", "1", "1", "1", "1"], table
     said, = harness.json_lines(w.brood("status", "calm", "--json")[0])
     assert said["state"] == "done" and said["stage"] == "rung 3 of 3", said
     assert [str(t["trial"]) for t in said["trials"]] == [rows[1].split(",")[0]], (said, rows)
@@ -147,6 +151,17 @@ def test_a_grid_has_its_own_trials_and_grows_by_seeds(w):
     assert "no `brood sweep` works on runs/grid; `brood status grid` " in err, err
     table = w.brood("report", "grid", "--svg", w.path / "grid.svg")[0]
     assert "defaults.optimizer.learning_rate: rank correlation " in table, table
+    said = json.loads(w.brood("report", "grid", "--json")[0])
+    assert set(said["search"].values()) == {"choice"} and said["search"].keys() == best["settings"].keys(), said["search"]
+    for key, share in said["variance_share"].items():   # anew, from the trials
+        values = [t["value"] for t in said["trials"]]
+        mean = sum(values) / len(values)
+        groups = {}
+        for t in said["trials"]:
+            groups.setdefault(t["settings"][key], []).append(t["value"] - mean)
+        between = sum(sum(g) ** 2 / len(g) for g in groups.values())
+        assert abs(share - between / sum((v - mean) ** 2 for v in values)) < 1e-9, (key, share)
+        assert f"variance share {share:.2f}" in table, table
     assert "95 % interval" in table and (w.path / "grid.svg").read_text().count("<path") == 8
     write(w, grid.replace("0.9]", "0.8]"), "grid.yaml")
     _, err = w.brood("sweep", study, code=2)
@@ -310,12 +325,14 @@ def test_trials_find_a_policy_beside_the_study(w):
 def test_a_study_without_values_has_failed(w):
     write(w)
     study = w.write("none.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9]}\n"
-                    "metric: {column: eval/team_return/agent}\n")
+                    "metric: {column: train/agent_0/critic_loss}\n")
     w.write("base.yaml", BASE.replace("env_steps: 640", "env_steps: 160").replace(
-        "every_env_steps: 320, episodes", "every_env_steps: 0, episodes"))
+        "warmup: 100", "warmup: 200"))
     _, err = w.brood("sweep", study, code=1)
+    assert "1-s1 has no value of train/agent_0/critic_loss (exit code 0)" in err, err
     assert "none: no trial has a value" in err, err
-    w.write("none.yaml", study.read_text().replace("eval/", "rollout/"))  # no run is repeated
+    w.write("none.yaml", study.read_text().replace(  # no run is repeated
+        "train/agent_0/critic_loss", "rollout/team_return/agent"))
     _, err = w.brood("sweep", study)
     assert "1 of 1" not in err, err
 
@@ -324,8 +341,18 @@ def test_what_cannot_be_searched_is_refused_before_any_run(w):
     for old, new, says in (
             ("defaults.discount", "defaults.discont", "trial 1: --set defaults.discont=0.95: "),
             ("[0.9, 0.95, 0.99]", "[1.5]", "defaults.discount=1.5: "),
+            ("[0.9, 0.95, 0.99]", "[0.9, 0.95, 0.90]",
+             "lr.yaml:4: defaults.discount: 0.90 is given twice"),
+            ("[[8], [12]]", "[[8], [12], [8]]", "critic.hidden: [8] is given twice"),
+            ("[0.0003, 0.03]", "[0.03, 0.0003]", "lr.yaml:3: defaults.optimizer.learning_rate: the "
+             "lower end comes first: log_uniform: [0.0003, 0.03]"),
+            ("[0.0003, 0.03]", "[0.03, 0.03]", "log_uniform: [0.03, 0.03] is one value"),
             ("base: base.yaml", "base: none.yaml", "none.yaml: No such file or directory"),
             ("320, 640]", "320, 641]", "the last rung, 641, is beyond run.env_steps, 640"),
+            ("[160, 320", "[20, 320", "method.asha.rungs: trials are compared at step 20, before an "
+             "episode has ended (env.copies x max_steps is 40)"),
+            ("column: rollout/", "column: eval/", "method.asha.rungs: trials are compared at step "
+             "160, before the first evaluation (evaluation.every_env_steps is 320)"),
             ("column: rollout/team_return/agent", "column: rollout/team_returns/agent",
              "metric.column: progress.csv will have no column 'rollout/team_returns/agent'; "
              "did you mean 'rollout/team_return/agent'?"),
@@ -336,12 +363,116 @@ def test_what_cannot_be_searched_is_refused_before_any_run(w):
         study = write(w, STUDY.replace(old, new))
         _, err = w.brood("sweep", study, code=2)
         assert says in err and err.count("\n") == 1, err
+    grid = "base: base.yaml\nsearch: {defaults.discount: [0.9]}\nmetric: {column: %s/team_return/agent}\n"
+    for column, words, says in (
+            ("eval", ["evaluation.every_env_steps=0"], "before the first evaluation"),
+            ("rollout", ["run.env_steps=20"],
+             "metric.column: trials are compared at step 20, before an episode has ended"),
+            ("eval", ["defaults.discount=0.8"], "--set defaults.discount=0.8: the study searches "
+             "defaults.discount: change it in "),
+            ("eval", ["run.seed=3"], "the seeds of a study are given by `seeds: [1, 2]`"),
+            ("eval", ["defaults.discont=0.8"], "did you mean 'discount'?")):
+        _, err = w.brood("sweep", write(w, grid % column), *(f"--set={word}" for word in words), code=2)
+        assert says in err and err.count("\n") == 1, err
+    _, err = w.brood("sweep", write(w, grid.split("metric")[0]), "--set=run.env_steps=20",
+                     "--set=evaluation.every_env_steps=0", code=2)
+    assert "lr.yaml: base: trials are compared at step 20, before an episode has ended" in err, err
     for name in "", "..", "a/b":
         assert "expected a run's name" in w.brood("sweep", write(w), "--name", name, code=2)[1]
     assert not w.runs.exists() or os.listdir(w.runs) == []
     w.brood("run", write(w, BASE, "taken.yaml"), "--name", "taken")
     _, err = w.brood("sweep", write(w), "--name", "taken", code=2)
     assert "runs/taken is a run; --name gives the study another name" in err, err
+
+
+def test_set_changes_the_base_of_all_trials(w):
+    study = write(w, "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n")
+    w.brood("sweep", study, "--set", "run.env_steps=320", "--set", "defaults.polyak=0.5")
+    for run in ("1-s1", "2-s1"):
+        text = (w.runs / "lr" / run / "config.yaml").read_text()
+        assert "env_steps: 320\n" in text and "polyak: 0.5\n" in text, text
+    _, err = w.brood("sweep", study, code=2)
+    assert "lr.yaml: `base` is not what the study began with" in err and err.count("\n") == 1, err
+    assert "discount" in w.brood("sweep", study, "--set=run.env_steps=320",
+                                 "--set=defaults.polyak=0.5")[0]
+
+
+def listed(w, *words):
+    """The studies that `brood runs` lists."""
+    lines = harness.json_lines(w.brood("runs", "--json", *words)[0])
+    return [line for line in lines if "study" in line]
+
+
+def test_studies_are_listed_and_removed(w):
+    study = write(w, STUDY.replace("seeds: [1, 2]", "seeds: [1]"))
+    w.brood("sweep", study, "--name", "over")
+    told, = listed(w)
+    assert (told["study"], told["state"], told["trials"], told["trials_done"]) == \
+        ("over", "done", 6, 6) and told["best"]["rung"] == 2, told
+    table = w.brood("runs")[0].splitlines()
+    assert re.fullmatch(r"study +state +trials +best trial +disk", table[0]), table
+    assert re.fullmatch(rf"over +done +6 of 6 +{told['best']['trial']} with \S+ +\S+ (kB|MB)",
+                        table[1]), table
+    for words in ["--where", "state=done name=ov*"], ["over"], ["o*"], ["runs/over"], ["over/"]:
+        assert listed(w, *words) == [told], words
+    assert not listed(w, "--where", "tag=paper") and not listed(w, "--where", "state=running")
+    assert not listed(w, "--where", "name=un*")
+    assert "no run" in w.brood("runs", "ove", code=3)[1]
+    (w.runs / "link").symlink_to("over")
+    _, err = w.brood("rm", "link", code=2)
+    assert "is a link; give what it leads to" in err and (w.runs / "over" / "1-s1").is_dir(), err
+    (w.runs / "link").unlink()
+    run = w.runs / "over" / "9-s1"
+    run.symlink_to("1-s1")
+    _, err = w.brood("rm", "over", code=2)
+    assert "9-s1 is a link" in err and (w.runs / "over" / "1-s1").is_dir(), err
+    run.unlink()
+    assert w.brood("rm", "over")[0] == "over was removed, with its 6 runs\n"
+    assert os.listdir(w.runs) == [] and w.brood("runs")[0] == ""
+
+
+def test_a_folder_with_the_files_of_a_study_is_not_removed(w):
+    """One's own sources, beside runs/, with the names that a study has in its folder."""
+    sources = w.path / "exp"
+    sources.mkdir()
+    for name in "study.yaml", "base.yaml", "train.py":
+        (sources / name).write_text("{}\n")
+    names = sorted(os.listdir(sources))
+    _, err = w.brood("rm", "exp", code=2)
+    assert "exp has no study.lock: no sweep has begun it" in err, err
+    w.brood("run", w.write("base.yaml", BASE), "--name", "exp")
+    assert w.brood("rm", "exp")[0] == "exp was removed\n"
+    assert sorted(os.listdir(sources)) == names and os.listdir(w.runs) == []
+    # what a removal that was killed has left
+    (w.runs / "left").mkdir()
+    for name in "study.yaml", "study.lock":
+        (w.runs / "left" / name).write_text("{}\n")
+    w.brood("rm", "left")
+    assert os.listdir(w.runs) == []
+
+
+def test_a_study_that_goes_on_is_not_removed(w):
+    w.write("base.yaml", BASE.replace("env_steps: 640", f"env_steps: {harness.FOREVER}"))
+    study = w.write("lr.yaml", "base: base.yaml\nsearch: {defaults.discount: [0.9, 0.95]}\n")
+    p = w.start("sweep", study, "--name", "lr")
+    harness.wait_until("a live trial", (w.runs / "lr" / "1-s1" / "checkpoints" / "160").is_dir)
+    told, = listed(w)
+    assert (told["state"], told["trials_done"], told["best"]) == ("running", 0, None), told
+    _, err = w.brood("rm", "lr", code=2)
+    assert "another `brood sweep` works on runs/lr" in err, err
+    p.send_signal(signal.SIGINT)
+    p.wait(timeout=harness.DEADLINE_S)
+    w.brood("resume", "lr/1-s1", "--detach")
+    assert listed(w)[0]["state"] == "stopped"
+    _, err = w.brood("rm", "lr", code=2)
+    assert "runs/lr/1-s1 is running; `brood stop runs/lr/1-s1` stops it" in err, err
+    w.brood("stop", "lr/1-s1")
+    assert (w.runs / "lr" / "1-s1" / "config.yaml").is_file()
+    (w.runs / "lr" / "study.yaml").write_text("base: [\n")
+    assert (listed(w)[0]["state"], listed(w)[0]["trials"]) == ("unreadable", None)
+    assert re.search(r"^lr +unreadable +- +- ", w.brood("runs")[0], re.M)
+    w.brood("rm", "lr", "--quiet")
+    assert os.listdir(w.runs) == []
 
 
 if __name__ == "__main__":

@@ -201,12 +201,12 @@ def test_ddpg_and_continuous_actions_train(w):
 def test_every_shipped_configuration_trains(w):
     """Each for a few hundred steps with some updates; sanitized, each kind of agents in each
     environment once."""
-    small = ["run.env_steps=300", "env.copies=4", "log.every_env_steps=100"]
+    small = ["run.env_steps=400", "env.copies=4", "log.every_env_steps=100"]
     drawn = ["experience.warmup=100", "experience.batch_size=64", "experience.update_every=50"]
     if harness.SANITIZED:
         small[0] = "run.env_steps=200"
         drawn[1:] = ["experience.batch_size=8", "experience.update_every=100"]
-    window = ["experience.update_every=100"]  # all rows since the last update
+    window = ["experience.update_every=200"]  # all rows since the last update: eight chunks of 25
     tried = set()
     for path in sorted((harness.SOURCE / "configs").glob("*.yaml")):
         text = path.read_text()

@@ -29,7 +29,7 @@ def test_a_stop_is_told_at_once(w):
     why = f"it was stopped by a signal: `kill -CONT {supervisor}` continues it"
     # It is not asked: no socket is opened that it would have to answer.
     trace = w.status("stopped", hangs=True)
-    assert trace["state"] == "not answering" and trace["stalled_why"] == why, trace
+    assert trace["state"] == "suspended" and trace["stalled_why"] == why, trace
     wait_for(run, "supervisor-stalls")
     line, = journal(run, "supervisor-stalls")
     assert int(fields(line)["pid"]) == supervisor and why in line, line

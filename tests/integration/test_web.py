@@ -146,6 +146,10 @@ def live_run(w, name="live"):
     return run
 
 
+def niceness_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[16])
+
+
 def refused(fn):
     """The status with which a connection, or its websocket, is refused; None: it is not."""
     try:
@@ -388,12 +392,14 @@ def test_the_list_and_the_status_are_those_of_the_command_line(w):
     runs = c.list()
     assert list(c.names) == ["over", "live"], c.names   # the newest first
     told = {r["run"]: r for r in harness.json_lines(w.brood("runs", "--json")[0])}
-    for key in ("state", "exit_code", "env_steps", "total_steps", "checkpoint_step", "team_return_mean"):
+    for key in ("state", "exit_code", "env_steps", "total_steps", "checkpoint_step", "team_return_mean", "returns", "tags", "note"):
         assert runs["over"][key] == told["over"][key], key
+    assert [runs["over"][key] for key in ("environment", "algorithms", "seed", "tags")] == ["simple_spread", "maddpg", 1, []]
     assert runs["live"]["state"] == "running" and runs["live"]["live"] and not runs["over"]["live"]
     rows = [line.split(",") for line in (w.run_dir("over") / "metrics/progress.csv").read_text().splitlines()]
     column = rows[0].index("rollout/team_return/agent")
     values = [float(row[column]) for row in rows[1:] if row[column]]
+    assert runs["over"]["steps_per_second"] == float(rows[-1][rows[0].index("time/env_steps_per_second")])
     assert runs["live"]["agents"] == 3 and runs["over"]["spark"] == [float(f"{v:.5g}") for v in values], runs["over"]
     c.result("watch", run="over")
     view = c.until("a view", lambda m: m.get("push") == "run" and m["run"] == "over")
@@ -490,14 +496,18 @@ def test_a_part_has_a_bound(w):
 
 
 def test_configuration_and_checkpoints(w):
-    w.brood("run", w.small(), "--name", "over", "-q")
+    w.brood("run", w.small(), "--name", "over", "-q", "--set",
+            "checkpoint.keep_best=eval/team_return/agent")
     run = w.run_dir("over")
     c = Server(w).client()
     c.list()
     config = {k: (v, live) for k, v, live in c.result("config", run="over")}
     assert config["env.copies"] == ("4", False) and config["defaults.discount"][1]
     assert config["defaults.actor.hidden"] == ("[16, 16]", False), config
-    steps = [one["step"] for one in c.result("checkpoints", run="over")]
+    there = c.result("checkpoints", run="over")
+    assert [one["best"] for one in there if one["step"] == 0] == [False], there
+    assert sum(one["best"] for one in there) == 1, there
+    steps = [one["step"] for one in there]
     assert steps == sorted(map(int, os.listdir(run / "checkpoints")), reverse=True)
 
 
@@ -723,13 +733,51 @@ def test_a_run_is_steered_as_from_the_command_line(w):
     try:
         assert "`kill -CONT" in c.error("pause", run="live")
         c.until("it is silent", lambda m: m.get("push") == "run" and
-                m["status"]["state"] == "not answering")
+                m["status"]["state"] == "suspended")
     finally:
         harness.kill(supervisor, signal.SIGCONT)
     c.until("it answers", lambda m: m.get("push") == "run" and m["status"]["state"] == "running")
     c.result("stop", run="live")
     harness.wait_until("its end", lambda: "event=end" in (run / "journal").read_text())
     assert "not running" in c.error("pause", run="live") or harness.holder_of(run)
+
+
+def test_commands_are_executed_for_a_page(w):
+    """With their checks and messages; a run that is resumed has the priority of others."""
+    run = live_run(w)
+    w.brood("run", w.small(steps=200), "--name", "over", "-q")
+    c = Server(w).client()
+    c.list()
+    for name, method, more, args in (
+            ("live", "rm", {}, ["rm", run]), ("live", "resume", {}, ["resume", run]),
+            ("over", "tag", {"remove": "none"}, ["tag", "over", "--remove", "none"]),
+            ("over", "tag", {"add": "-x y"}, ["tag", "over", "--", "-x y"])):
+        _, err = w.brood(*args, code=2)
+        assert err == f"brood {method}: {c.error(method, run=name, **more)}\n", (method, err)
+    assert "expected a tag" in c.error("tag", run="over")
+    assert c.result("tag", ("add", "a"), ("add", "b"), ("note", "figure 3"), run="over") == "over: a, b; figure 3"
+    harness.wait_until("the tags", lambda: c.list()["over"]["tags"] == ["a", "b"])
+    assert c.result("tag", ("remove", "a"), ("note", ""), run="over") == "over: b"
+    harness.wait_until("no note", lambda: c.list()["over"]["note"] is None)
+    assert "was removed" in c.result("rm", run="over") and not w.run_dir("over").exists()
+    c.until("its removal", lambda m: m.get("names") == ["live"])
+    supervisor = harness.holder_of(run)
+    c.result("stop", run="live")
+    harness.wait_until("its end", lambda: not harness.alive(supervisor))
+    assert "live: running as pid" in c.result("resume", run="live")
+    assert niceness_of(harness.holder_of(run)) == os.nice(0)
+    w.brood("stop", run)
+
+
+def test_commands_get_the_folder_of_runs(w):
+    """Of the server: theirs would be ./runs, or $BROOD_RUNS_DIR."""
+    w.brood("run", w.small(steps=200), "--name", "over", "-q")
+    program = w.write("says", '#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    c = Server(w, program=program).client()
+    c.list()
+    assert c.result("rm", run="over") == f"rm --runs-dir {w.runs} -- {w.run_dir('over')}"
+    assert c.result("tag", run="over", add="-x") == f"tag --runs-dir {w.runs} -- {w.run_dir('over')} -x"
 
 
 def test_read_only(w):
@@ -741,7 +789,8 @@ def test_read_only(w):
     before = (run / "journal").read_text()
     for method, more in (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),
                          ("kill", {"agent": "agent_0"}), ("respawn", {"agent": "agent_0"}),
-                         ("set", {"change": "defaults.discount=0.9"}), ("cancel", {})):
+                         ("set", {"change": "defaults.discount=0.9"}), ("cancel", {}),
+                         ("rm", {}), ("resume", {}), ("tag", {"add": "a"})):
         assert "read-only" in c.error(method, run="live", **more), method
     assert c.result("config", run="live")
     events = set(re.findall(r"event=(\w+)", (run / "journal").read_text()[len(before):]))
@@ -874,8 +923,7 @@ def ask_about_all(w, names):
 def test_runs_go_first(w):
     """The page's server has a lower priority than what starts it."""
     s = Server(w)
-    niceness = int(open(f"/proc/{s.process.pid}/stat").read().rpartition(")")[2].split()[16])
-    assert niceness == min(os.nice(0) + 5, 19), niceness
+    assert niceness_of(s.process.pid) == min(os.nice(0) + 5, 19)
 
 
 def test_it_has_threads_and_descriptors_enough_or_says_so(w):

@@ -135,7 +135,7 @@ def test_the_token_stays_in_its_tab(w):
         assert server.token not in page.eval("document.documentElement.outerHTML + JSON.stringify(localStorage)")
         page.click("tr[data-run=over] a")
         page.wait_text(".head .state", "done")
-        page.eval("location.reload()")
+        page.reload()
         page.wait_text(".head .state", "done")   # the same place, and it is let in
         page.go(base + "?again#/run/over/settings")   # as another link to this page
         page.wait_text("tr[data-key='env.id']", "simple_spread")
@@ -213,6 +213,127 @@ def test_settings_are_changed_and_refused_as_by_the_command_line(w):
         v.shot("logs")
 
 
+def column(page, key):
+    """The cells of a column of the list, as they are seen."""
+    return [" ".join(t.split()) for t in page.texts(f"tr[data-run] td[data-column={key}]")]
+
+
+def test_the_list_is_sorted_and_filtered_and_its_columns_are_chosen(w):
+    for name, steps, seed in (("a10", 400, 3), ("a2", 800, 1), ("b", 600, 2)):
+        finished(w, name, steps, "--seed", seed)
+    finished(w, "tag", 400, "--set", "env.id=simple_tag", "--set", "env.params={}")
+    w.brood("tag", "a2", "paper", "figure-3", "--note", "the one with the spike")
+    told = {r["run"]: r for r in harness.json_lines(w.brood("runs", "--json")[0])}
+    with Visit(w) as v:
+        page = v.page
+        page.wait_text("tr[data-run=a10] .state", "done")
+        page.wait_text("tr[data-run=a2]", "paper, figure-3")
+        assert column(page, "run") == ["tag", "b", "a2", "a10"]
+        assert column(page, "environment")[:2] == ["simple_tag", "simple_spread"]
+        assert column(page, "algorithm") == ["maddpg"] * 4 and column(page, "seed") == ["1", "2", "1", "3"]
+        assert column(page, "evaluated")[1] == f"{told['b']['returns'][0]['evaluated']:.2f}"
+        assert re.match(r"adversary -?[\d.]+ agent -?[\d.]+$", column(page, "return")[0]), column(page, "return")
+        # Decimal points of a column stand one below the other.
+        assert len(set(page.eval("[...document.querySelectorAll('td[data-column=return] .fraction')]"
+                                 ".map(n => Math.round(n.getBoundingClientRect().left))"))) == 1
+        for key, first, order in (("run", "ascending", ["a2", "a10", "b", "tag"]),
+                                  ("steps", "descending", ["a2", "b", "tag", "a10"]), ("tags", "ascending", ["a2", "tag", "b", "a10"])):
+            page.click(f"th[data-column={key}] button")
+            page.wait(f"document.querySelector('th[data-column={key}]').ariaSort == '{first}'")
+            assert column(page, "run") == order, (key, column(page, "run"))
+        page.eval("document.querySelector('th[data-column=seed] button').focus()")
+        page.key("Enter")
+        page.wait("document.querySelector('th[aria-sort]').dataset.column == 'seed'")
+        page.key("Enter")
+        page.wait("document.querySelector('th[data-column=seed]').ariaSort == 'descending'")
+        assert column(page, "seed") == ["3", "2", "1", "1"]
+        page.click("[data-column=began] button")
+        for words, found in (("state=done tag=fig*", ["a2"]), ("env=simple_tag", ["tag"]), ("algorithm=maddpg a", ["tag", "b", "a2", "a10"]),
+                             ("SPIKE", ["a2"]), ("seed=2", ["b"]), ("a1 done", ["a10"]), ("tag=pap", []), ("tag=", ["tag", "b", "a2", "a10"])):
+            page.fill(".search", words)
+            page.wait(f"JSON.stringify([...document.querySelectorAll('tr[data-run]')].map(r => r.dataset.run)) == {json.dumps(json.dumps(found, separators=(',', ':')))}", words)
+        page.fill(".search", "colour=red")
+        page.wait_text(".empty", "There is no field 'colour'")
+        page.fill(".search", "constructor=x")
+        page.wait_text(".empty", "There is no field 'constructor'")
+        page.fill(".search", "")
+        page.click(".menu summary")
+        page.click("input[data-column=note]")
+        page.click("input[data-column=curve]")
+        page.wait_text("tr[data-run=a2]", "the one with the spike")
+        v.shot("list-columns")
+        page.reload()   # both are kept
+        page.wait_text("tr[data-run=a2]", "the one with the spike")
+        assert not page.eval("document.querySelector('td[data-column=curve]')")
+        page.wait("document.querySelector('th[aria-sort]').dataset.column == 'began'")
+        page.eval("localStorage.clear()")
+
+
+def test_runs_are_tagged_deleted_and_resumed(w):
+    run = live_run(w)
+    for name in ("a", "b"):
+        finished(w, name)
+    with Visit(w) as v:
+        page = v.page
+        page.wait_text("tr[data-run=b] .state", "done")
+        assert not page.eval("[...document.querySelectorAll('[data-action]')].some(n => n.getClientRects().length)")
+        for name in ("live", "a", "b"):
+            page.click(f"tr[data-run={name}] td.pick label")
+        page.click("[data-action=tag]")
+        page.fill("dialog [name=tags]", "paper, figure-3")
+        page.key("Enter")
+        page.wait_text("tr[data-run=a]", "paper, figure-3")
+        page.wait_text(".toast", "tag: 3 of 3 runs")
+        assert "tag: paper" in (run / "tags").read_text()
+        page.fill(".search", "name=a")   # what is not shown is left alone
+        page.wait("document.querySelectorAll('tr[data-run]').length == 1")
+        page.click("[data-action=rm]")
+        page.wait_text("dialog[open]", "Delete a?")
+        page.key("Escape")
+        page.wait("!document.querySelector('dialog.ask')")
+        page.fill(".search", "name=nothing")
+        page.wait("![...document.querySelectorAll('[data-action]')].some(n => n.getClientRects().length)")
+        page.fill(".search", "")
+        page.wait("document.querySelectorAll('tr[data-run]').length == 3")
+        page.click("[data-action=rm]")
+        page.wait_text("dialog[open]", "Delete 3 runs?")
+        assert page.eval("document.querySelector('[data-action=rm]').disabled"), "one click, one dialog"
+        v.shot("delete")
+        page.key("Escape")
+        page.wait("!document.querySelector('dialog.ask')")
+        page.click("[data-action=rm]")
+        page.click("dialog.ask .danger")
+        _, err = w.brood("rm", run, code=2)
+        page.wait_text(".toast.bad", err.strip().removeprefix("brood rm: "))
+        page.wait("document.querySelectorAll('tr[data-run]').length == 1")
+        assert not w.run_dir("a").exists() and not w.run_dir("b").exists() and run.exists()
+        page.click("tr[data-run=live] a")
+        page.wait_text(".head", "#paper #figure-3")
+        page.click("[data-action=tag]")
+        page.click("dialog.ask fieldset input")
+        page.fill("dialog [name=note]", "to be gone on with")
+        page.key("Enter")
+        page.wait_text(".head", "#paper to be gone on with")
+        page.click("[data-action=stop]")
+        page.click("[data-action=stop]")
+        page.wait_text(".head .state", "stopped")
+        supervisor = harness.holder_of(run)
+        harness.wait_until("its end", lambda: not harness.alive(supervisor))
+        page.click("[data-action=resume]")
+        page.wait_text(".head .state", "running")
+        w.brood("stop", run)
+        page.wait_text(".head .state", "stopped")
+        harness.wait_until("its end", lambda: not harness.alive(harness.holder_of(run)))
+        page.click("[data-action=rm]")
+        page.click("dialog.ask .danger")
+        page.wait_text(".empty", "There are no runs yet")
+    finished(w, "c")
+    with Visit(w, "--read-only") as v:
+        v.page.click("tr[data-run=c] td.pick label")
+        v.page.wait_text("a.button.primary", "Open 1 run")
+        assert not v.page.eval("[...document.querySelectorAll('[data-action]')].some(n => n.getClientRects().length)")
+
+
 def test_names_and_logs_are_text(w):
     run = finished(w, "over")
     with open(run / "journal", "a") as f:
@@ -258,6 +379,29 @@ def test_an_episode_is_played(w):
         page.wait_text(".returns", f"{told['return_mean']['agent_0']:.2f}".rstrip("0").rstrip("."))
 
 
+def test_pictures_of_evaluations_and_what_cannot_be_drawn(w):
+    finished(w, "drawn", 400, "--set", "evaluation.render=gif")
+    finished(w, "data", 400, "--set", "evaluation.render=jsonl")
+    finished(w, "toy", 400, "--set", "env.id=two_step", "--set", "env.params={}")
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=drawn]')")
+        page.go(base + "#/run/drawn/episodes")
+        page.click("[data-file='400.gif']")
+        page.wait("document.querySelector('.pictures img')?.naturalWidth > 200")
+        v.shot("evaluation")
+        page.click("tr[data-step='400'] button")
+        page.wait("document.querySelector('.player').dataset.frames == 26 && !document.querySelector('.pictures img')")
+        page.wait_text(".kinds", "landmark")
+        page.go(base + "#/run/data/episodes")
+        page.click("[data-file='400.jsonl']")
+        page.wait("document.querySelector('.player').dataset.frames == 26")
+        page.go(base + "#/run/toy/episodes")
+        page.wait_text("h1", "toy")
+        page.click("tr[data-step='400'] button")
+        page.wait_text(".answer.bad", "cannot be drawn")
+
+
 def test_several_runs_and_a_study(w):
     for seed in (1, 2):
         finished(w, f"trial-s{seed}", 600, "--seed", seed)
@@ -275,7 +419,22 @@ def test_several_runs_and_a_study(w):
         page.wait_text(".legend", "trial (2 seeds)")
         page.wait("document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points > 5")
         v.shot("compare")
-        page.click(".head .check")
+        page.wait_text("table.differences tr[data-key='run.seed']", "2")
+        assert not page.eval("!!document.querySelector('table.differences tr[data-key=\"run.name\"]')")
+        head, *rows = [line.split(",") for line in (w.run_dir("other") / "metrics" / "progress.csv").read_text().splitlines()]
+        returns = [row[head.index("eval/team_return/agent")] for row in rows]
+        returns = [float(v) for v in returns if v]
+        page.wait("document.querySelector('tr[data-run=other] td:nth-child(5)').innerText")
+        shown = [float(v) for v in page.texts("tr[data-run=other] td")[2:4]]
+        assert all(abs(a - b) < 0.06 for a, b in zip(shown, (returns[-1], max(returns)))), (shown, returns)
+
+        def group_by(key):
+            page.eval(f"(() => {{ const s = document.querySelector('[name=group]'); s.value = '{key}'; s.dispatchEvent(new Event('change')) }})()")
+        group_by("run.env_steps")
+        page.wait_text(".legend", "env_steps=600 (2 runs)")
+        page.reload()
+        page.wait_text(".legend", "env_steps=600 (2 runs)")
+        group_by("none")
         page.wait_text(".legend", "trial-s2")
         page.click(".brand")
         page.click("a.study")
@@ -286,6 +445,36 @@ def test_several_runs_and_a_study(w):
         v.shot("study")
         page.click("a.seed")
         page.wait_text("h1", "lr/")
+
+
+def test_a_study_shows_its_rungs_and_which_keys_matter(w):
+    base = w.small(steps=600, evaluate=200, checkpoint=0)
+    study = w.write("many.yaml", f"base: {base}\nmethod: {{asha: {{rungs: [200, 400, 600], keep: 0.5}}}}\nsearch:\n"
+                    "  defaults.optimizer.learning_rate: {log_uniform: [0.0001, 0.01]}\n  defaults.discount: {uniform: [0.9, 0.99]}\n"
+                    "  experience.batch_size: [32, 64, 128]\ntrials: 4\nseeds: [1]\n")
+    w.brood("sweep", study, "--jobs", 2, "-q")
+    told = json.loads(w.brood("report", "many", "--json")[0])
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.click("a.study")
+        page.wait("document.querySelectorAll('.parallel polyline').length == 4")
+        assert page.text(".parallel .axis") == "learning_rate (log)" or "learning_rate (log)" in page.eval("document.querySelector('.parallel').textContent")
+        page.wait_text(".effects", f"rank correlation {told['rank_correlation']['defaults.discount']:.2f}")
+        page.wait_text(".effects", f"variance share {told['variance_share']['experience.batch_size']:.2f}")
+        first = [t["trial"] for t in told["trials"] if t["rung"] == 0]
+        page.eval("[...document.querySelectorAll('.chip')].find(n => n.innerText.startsWith('rung 1,')).click()")
+        page.wait(f"document.querySelectorAll('.parallel polyline').length == {len(first)}")
+        page.wait("[...document.querySelectorAll('table.trials tbody tr')].filter(n => n.getClientRects().length)"
+                  f".map(n => n.dataset.trial).join() == '{','.join(map(str, first))}'")
+        # No label lies on another one, and none is cut, also on a phone.
+        for width in (1280, 390):
+            page.size(width, 844)
+            page.wait("document.querySelector('.parallel').getBoundingClientRect().width > 300")
+            assert page.eval("(() => { const boxes = [...document.querySelectorAll('.parallel text')].map(n => n.getBoundingClientRect()); "
+                             "return boxes.every((a, i) => boxes.every((b, k) => i === k || a.right <= b.left || b.right <= a.left || "
+                             "a.bottom <= b.top + 3 || b.bottom <= a.top + 3)) })()"), width
+            assert no_sideways(page)
+        v.shot("study-rungs")
 
 
 def test_in_the_dark_and_on_a_phone(w):
@@ -309,6 +498,8 @@ def test_in_the_dark_and_on_a_phone(w):
             page.go(base + place)
             page.wait(f"document.querySelector({json.dumps(ready)})", place)
             assert no_sideways(page), place
+            if place.endswith("settings"):   # values are whole words
+                assert page.eval("document.querySelector('tr[data-key=\"env.id\"] td').getBoundingClientRect().width") > 200
             v.shot("phone-" + re.sub(r"\W+", "-", place).strip("-"))
         page.go(base + "#/run/live")
         page.wait("document.querySelector('tr[data-agent=agent_0] button')")
@@ -366,13 +557,13 @@ def test_it_comes_back_with_the_server_and_keeps_its_place(w):
         page.wait_text("tr[data-run=live]", "running")
         page.click("tr[data-run=live] a")
         page.wait("document.querySelector('[data-chart=\"rollout/team_return\"] canvas')")
-        page.eval("[...document.querySelectorAll('.fact, tr, canvas, .key')].forEach(n => n.mark = 1)")
+        page.eval("(window.had = [...document.querySelectorAll('.fact, tr, canvas, .key')]).length")
         rows = harness.rows(run)
         harness.wait_until("more rows", lambda: harness.rows(run) > rows + 3)
         points = page.eval("Number(document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points)")
         page.wait("Number(document.querySelector('[data-chart=\"rollout/team_return\"]').dataset.points) "
                   f"> {points}", "more points")
-        assert page.eval("[...document.querySelectorAll('.fact, tr, canvas, .key')].every(n => n.mark)")
+        assert page.eval("had.length > 10 && had.every(n => n.isConnected)")
         harness.kill(v.server.process.pid)
         page.wait_text("#link", "connection lost")
         page.errors.clear()   # what the browser says of that
@@ -413,9 +604,105 @@ def test_charts_are_chosen_and_have_all_rows(w):
             f.write(f"{n},{rows[-1].partition(',')[2]}" + ",1.5" * 245 + "\n")
         points("time/round_us", n + 1)
         points("time/env_steps_per_second", n + 1)
-        page.eval("location.reload()")   # the choice is kept
+        page.reload()   # the choice is kept
         points("time/round_us", n + 1)
         assert not page.eval("!!document.querySelector('[data-chart=\"rollout/return\"]')")
+
+
+CHART = "document.querySelector('[data-chart=\"rollout/team_return\"]')"
+PLOT = f"{CHART}.querySelector('.plot').chart.plot"
+
+
+def box_of(page, node):
+    """Where it stands on the screen: x, y, width, height."""
+    return page.eval(f"(() => {{ {node}.scrollIntoView({{block: 'center'}}); const r = {node}.getBoundingClientRect(); "
+                     "return [r.x, r.y, r.width, r.height] })()")
+
+
+def test_how_charts_are_drawn_is_chosen_and_in_the_link(w):
+    """Logarithms, time, smoothing, zoom, spikes, size; and what is saved."""
+    csv = finished(w, "over") / "metrics" / "progress.csv"
+    head, *rows = csv.read_text().splitlines()
+    names, row = head.split(","), rows[-1].split(",")
+    at, speed = names.index("rollout/team_return/agent"), names.index("time/env_steps_per_second")
+
+    def line(i):
+        fields = [str(100 * i), *row[1:]]
+        fields[at], fields[speed] = ("5000" if i == 1 else str(1 + i % 10)), "50"
+        return ",".join(fields)
+    csv.write_text("\n".join([head + ",train/agent_0/never", *(line(i) + "," for i in range(1, 101))]) + "\n")
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait("document.querySelector('tr[data-run=over]')")
+        page.go(base + "#/run/over?charts=rollout/team_return,train/never,eval/team_return")
+        page.wait(f"{CHART}?.dataset.points == 100 && {PLOT}")
+        assert page.eval("document.querySelector('[data-chart=\"train/never\"]').hidden"), "an empty chart"
+        # A spike does not make a flat line of the others.
+        assert page.eval(f"{PLOT}.scales.y.max") < 20
+        page.wait_text("[data-chart='rollout/team_return'] figcaption", "1 value beyond")
+        page.click("[name=all]")
+        page.wait(f"{PLOT}.scales.y.max >= 5000")
+        assert "all" in page.eval("location.hash")
+        page.click("[name=log]")
+        page.wait(f"{PLOT}.scales.y.distr == 3 && {PLOT}.scales.y.min > 0")
+        page.eval("(() => { const s = document.querySelector('[name=x]'); s.value = 'time'; s.dispatchEvent(new Event('change')) })()")
+        page.wait(f"{PLOT}.scales.x.max == 200 && {PLOT}.scales.x.min == 2", "100 steps take two seconds")
+        page.eval("document.querySelector('[name=smooth]').focus()")
+        page.call("Input.dispatchKeyEvent", type="keyDown", key="End", code="End", windowsVirtualKeyCode=35)
+        page.wait(f"Math.max(...{PLOT}.data[1].slice(5)) < 4000", "smoothed values")
+        x, y, width, height = box_of(page, f"{CHART}.querySelector('.u-over')")
+        page.drag(x + width * 0.25, x + width * 0.5, y + height / 2)
+        page.wait(f"{PLOT}.scales.x.min > 45 && {PLOT}.scales.x.max < 110", "a zoom")
+        assert page.eval("document.querySelector('[data-chart=\"eval/team_return\"] .plot').chart.plot.scales.x.max") < 110, "in all charts"
+        page.click("[data-chart='rollout/team_return'] .icon")
+        page.wait(f"{CHART}.getBoundingClientRect().width > 1000")
+        v.shot("charts-look")
+        page.reload()   # a link shows the same
+        page.wait(f"{PLOT}?.scales.x.min > 45 && {PLOT}.scales.x.max < 110 && {PLOT}.scales.y.distr == 3")
+        assert page.eval(f"{CHART}.getBoundingClientRect().width") > 1000
+        assert page.eval("document.querySelector('[name=x]').value") == "time"
+        page.click("[name=reset]")
+        page.wait(f"{PLOT}.scales.x.max == 200")
+        page.key("+")   # and without a pointer
+        page.wait(f"Math.round({PLOT}.scales.x.min) == 52 && Math.round({PLOT}.scales.x.max) == 151")
+        page.key(">")
+        page.wait(f"Math.round({PLOT}.scales.x.max) == 175")
+        page.key("0")
+        page.wait(f"{PLOT}.scales.x.max == 200 && document.querySelector('[name=reset]').hidden")
+        page.eval("URL.createObjectURL = blob => { window.saved = blob; return '#/run/over' }; HTMLAnchorElement.prototype.click = function () { window.named = this.download }")
+        page.click("[data-chart='rollout/team_return'] .menu summary")
+        page.click("[data-chart='rollout/team_return'] [data-save=CSV]")
+        page.wait("!!window.saved")
+        lines = page.eval("saved.text()").splitlines()
+        assert lines[:3] == ["seconds,agent", "2,5000", "4,3"] and len(lines) == 101, lines[:3]
+        assert page.eval("named") == "rollout-team_return.csv"
+        page.click("[data-chart='rollout/team_return'] [data-save=PNG]")
+        page.wait("window.named.endsWith('.png') && saved.type == 'image/png' && saved.size > 2000")
+        page.eval("localStorage.clear()")
+
+
+def test_what_happened_is_marked_on_the_charts(w):
+    run = live_run(w)
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait_text("tr[data-run=live]", "running")
+        page.go(base + "#/run/live")
+        w.brood("set", run, "defaults.discount=0.9")
+        w.brood("kill", run, "agent_1")
+        w.brood("checkpoint", run)
+        w.brood("stop", run)
+        for kind, words in (("set", "discount=0.9"), ("death", "agent_1"), ("checkpoint", "checkpoint")):
+            page.wait(f"[...{CHART}.querySelectorAll('.mark')].some(n => n.ariaLabel.includes('{words}'))", kind)
+        page.wait_text(".head .state", "stopped")
+        page.wait(f"{CHART}.querySelector('.mark')")
+        page.eval(f"{CHART}.querySelector('.mark[tabindex=\"0\"]').focus()")
+        page.key("Tab")   # only one of them is on the way
+        assert not page.eval("document.activeElement.classList.contains('mark')")
+        page.click("[data-chart='rollout/team_return'] .mark")   # and the pointer
+        page.wait(f"[...{CHART}.querySelectorAll('.tip')].some(n => n.getClientRects().length && n.innerText.startsWith('step '))")
+        v.shot("marks")
+        page.click("[name=marks]")
+        page.wait("!document.querySelector('.mark')")
 
 
 def test_charts_of_columns_that_come_later(w):
@@ -530,6 +817,26 @@ def test_what_is_gone_is_said_and_the_rest_is_shown(w):
         page.errors.clear()   # its file may have been asked for while it vanished
         page.go(base + "#/run/%")
         page.wait_text(".empty", "there is no run '%'")
+
+
+def test_a_run_that_its_evaluations_ended_says_so(w):
+    """And which of its checkpoints is the best one."""
+    metric = "eval/team_return/agent"
+    finished(w, "good", 2000, "--set", "evaluation.every_env_steps=200", "--set",
+             f"run.stop_when={{metric: {metric}, above: -1000, for: 2}}", "--set",
+             f"checkpoint.keep_best={metric}")
+    best, = (s for s in (200, 400) if f'"checkpoint_step": {s},' in
+             w.brood("eval", "good@best", "--episodes", 1, "--json")[0])
+    with Visit(w) as v:
+        page, base = v.page, f"http://127.0.0.1:{v.server.port}/"
+        page.wait_text("tr[data-run=good] .state", "done")
+        page.go(base + "#/run/good")
+        page.wait_text(".why", f"Stopped at step 400: {metric} above -1000 for 2 evaluations.")
+        page.go(base + "#/run/good/record")
+        page.wait_text(".events", "came to its end before its length")
+        page.go(base + "#/run/good/episodes")
+        page.wait_text(f"tr[data-step='{best}'] .number", f"★ {best}")
+        page.wait_text("tr[data-step='0'] .number", "0")
 
 
 if __name__ == "__main__":

@@ -140,6 +140,12 @@ void agent_table_keep(struct agent_table *t)
         CHECK(t->fakes[i].fn == NULL || !t->fakes[i].writes, "%s", t->fakes[i].name);
 }
 
+int agent_table_block(struct agent_table *t, size_t agent, const void **ret,
+                      size_t *ret_len, struct err *err)
+{
+    return err_set(err, ERR_UNSUPPORTED, "fake agents have no blocks");
+}
+
 void agent_table_uncount(struct agent_table *t)
 {
 }

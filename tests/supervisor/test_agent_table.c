@@ -732,6 +732,55 @@ START_TEST(given_up_as_noop)
 }
 END_TEST
 
+static void on_failed_alone(void *ctx, size_t agent, const struct msg *response)
+{
+    rig.answered[agent] = 1;
+    (void)snprintf(rig.why, sizeof(rig.why), "%s", response->error.msg);
+    ck_assert(response->error.code < 0 && !agent_response_is_absent(response));
+}
+
+static void ask_what_may_fail(uint64_t value)
+{
+    struct msg_out *o = agent_request_begin(rig.table, 0, "act", 0);
+
+    msg_map(o, 2);
+    msg_put_u64(o, "value", value);
+    msg_key(o, "payload");
+    msg_bin(o, NULL, 0);
+    agent_request_may_fail(rig.table, 0);
+    rig.answered[0] = 0;
+    ck_assert_int_eq(agent_request_send(rig.table, 0, on_failed_alone, NULL, NULL), 0);
+    RUN_UNTIL(rig.answered[0] || rig.failed);
+    ck_assert_msg(!rig.failed, "%s", rig.report.msg);
+}
+
+/* The values and the next requests are as if it had not been sent. */
+START_TEST(a_request_fails_alone)
+{
+    uint64_t sum;
+
+    start_ready("deadly-7");
+    for (uint64_t i = 0; i < 3; i++)
+        (void)ask(0, "learn", i);
+    sum = ask(0, "act", 0);
+    for (int i = 0; i < 2; i++) {
+        ask_what_may_fail(7);
+        ck_assert_msg(strstr(rig.why, "act ended it 3 times") != NULL, "%s", rig.why);
+        ck_assert_uint_eq(ask(0, "act", 0), sum);
+    }
+    ck_assert_int_eq(rig.n_exits, 6);
+    stop_within(5000);
+
+    rig.n_exits = 0;
+    start_ready("error");
+    for (int i = 0; i < 2; i++) {
+        ask_what_may_fail(0);
+        ck_assert_msg(strstr(rig.why, "the loss is no number") != NULL, "%s", rig.why);
+    }
+    ck_assert_int_eq(rig.n_exits, 0);
+}
+END_TEST
+
 /* A give-up that was recorded with its place is repeated there in another table and
  * leaves the same values. A noop's values are those of some snapshot before its newest
  * requests. */
@@ -1067,6 +1116,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, given_up_as_frozen);
     tcase_add_test(tc, killed_before_its_description);
     tcase_add_test(tc, given_up_as_noop);
+    tcase_add_test(tc, a_request_fails_alone);
     tcase_add_loop_test(tc, a_turn_is_made_again, 0, 2);
     tcase_add_loop_test(tc, silence_and_greed_are_ended, 0,
                         sizeof(silences) / sizeof(silences[0]));

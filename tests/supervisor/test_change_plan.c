@@ -343,6 +343,40 @@ START_TEST(a_default_that_waits_is_cancelled_for_all_its_agents)
 }
 END_TEST
 
+/* The value that the configuration has already ends the schedule of the agent a.b. */
+START_TEST(a_default_is_set_again_while_an_agent_has_another_value_planned)
+{
+    static const char text[] = "env: {id: none}\n"
+                               "defaults: {observation: 1, action: 1}\n"
+                               "agents: {a.b: {}, c: {}}\n";
+    const char *const planned[] = {"agents.a.b.discount=0.5"},
+                      *const set[] = {"defaults.discount=0.95"};
+    struct change_plan none = {0};
+    struct proposal p = {0}, again = {0};
+    struct run_config c, is = {0}, back = {0};
+    struct live_config live;
+
+    ck_assert_msg(run_config_parse(&c, text, strlen(text), "f", NULL, &err) == 0, "%s",
+                  err.msg);
+    ck_assert(c.defaults.discount == 0.95);
+    live = (struct live_config){
+        .config = &c, .wanted = &c, .plan = &none, .next = 8, .run = "x"};
+    ck_assert_msg(proposal_set(&p, &live, planned, 1, 100, &is, &err) == 0, "%s",
+                  err.msg);
+    live.wanted = &p.wanted;
+    live.plan = &p.plan;
+    ck_assert_msg(proposal_set(&again, &live, set, 1, 200, &back, &err) == 0, "%s",
+                  err.msg);
+    ck_assert_uint_eq(again.changes.n, 1);
+    ck_assert_str_eq(again.changes.list[0].path, "defaults.discount");
+    proposal_done(&p);
+    proposal_done(&again);
+    run_config_done(&is);
+    run_config_done(&back);
+    run_config_done(&c);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("change_plan");
@@ -357,6 +391,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_journal_tells_of_schedules);
     tcase_add_test(tc, a_journal_that_is_none);
     tcase_add_test(tc, a_default_that_waits_is_cancelled_for_all_its_agents);
+    tcase_add_test(tc, a_default_is_set_again_while_an_agent_has_another_value_planned);
     suite_add_tcase(s, tc);
     return s;
 }

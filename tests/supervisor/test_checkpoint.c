@@ -1,6 +1,7 @@
 #include "common/io/tree.h"
 #include "common/mem/xmalloc.h"
 #include "common/msg/frame.h"
+#include "supervisor/save/checkpoint_choose.h"
 #include "supervisor/save/checkpoint_read.h"
 #include "supervisor/save/checkpoint_write.h"
 #include "supervisor/save/retention.h"
@@ -11,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -202,6 +204,10 @@ static struct store *make_log(void)
     return s;
 }
 
+/* What the next checkpoints say of the evaluations; len 0: nothing. */
+static struct wbuf evaluations;
+static uint64_t best; /* of retention */
+
 static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
                      struct err *err)
 {
@@ -209,17 +215,19 @@ static int commit_to(const char *folder, uint64_t step, size_t max_to_keep,
         {"agent_0", &description[0].body, block[0], sizeof(block[0])},
         {"agent_1", &description[1].body, block[1], sizeof(block[1])},
     };
-    const struct checkpoint_section sections[] = {{"rollout", &step, sizeof(step)},
-                                                  {"empty", NULL, 0}};
+    const struct checkpoint_section sections[] = {
+        {"rollout", &step, sizeof(step)},
+        {"empty", NULL, 0},
+        {SECTION_EVALUATIONS, evaluations.data, evaluations.len}};
     const struct checkpoint_args args = {.dir = folder,
                                          .step = step,
                                          .agents = agents,
                                          .n_agents = 2,
                                          .sections = sections,
-                                         .n_sections = 2,
+                                         .n_sections = evaluations.len > 0 ? 3 : 2,
                                          .log = experience};
 
-    const struct retention keep = {.max = max_to_keep};
+    const struct retention keep = {.max = max_to_keep, .best = best};
     int rc = checkpoint_write(&args, err);
 
     if (rc == 0) /* as the saver does: a checkpoint that cannot be removed stays */
@@ -310,6 +318,27 @@ START_TEST(test_commit_and_load)
 }
 END_TEST
 
+START_TEST(test_agents_are_the_folders)
+{
+    char **names, path[256];
+    size_t n;
+    struct err err = {0};
+
+    commit(20, 5);
+    (void)snprintf(path, sizeof(path), "%s/20/.hidden", checkpoints);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/20/a_link", checkpoints);
+    ck_assert_int_eq(symlink("agent_1", path), 0);
+    ck_assert_int_eq(checkpoint_agents(checkpoints, 20, &names, &n, &err), 0);
+    ck_assert_uint_eq(n, 3); /* not run.state; what a link leads to is asked */
+    ck_assert_str_eq(names[0], "a_link");
+    ck_assert_str_eq(names[1], "agent_0");
+    ck_assert_str_eq(names[2], "agent_1");
+    checkpoint_agents_free(names, n);
+    ck_assert_int_eq(checkpoint_agents(checkpoints, 30, &names, &n, &err), -ENOENT);
+}
+END_TEST
+
 START_TEST(test_old_ones_go)
 {
     for (uint64_t step = 0; step < 50; step += 10)
@@ -319,6 +348,63 @@ START_TEST(test_old_ones_go)
         commit(step, 0);
     check_steps((uint64_t[]){20, 30, 40, 50, 60, 70, 80}, 7);
     ck_assert_uint_eq(count_hidden(), 0);
+}
+END_TEST
+
+/* Commits the checkpoint of an evaluation with that value, as a run does that keeps the best. */
+static void commit_evaluated(struct verdict *v, uint64_t step, double value)
+{
+    const struct run_config c = {
+        .checkpoint = {.has_keep_best = 1, .keep_best = {.metric = "eval/x"}}};
+
+    best_value_take(&v->kept, 0, value, step);
+    verdict_save(v, &c, &evaluations);
+    best = v->kept.step;
+    commit(step, 1);
+    wbuf_done(&evaluations);
+    best = 0;
+}
+
+static void expect_no_best(const char *why)
+{
+    struct err err = {0};
+    uint64_t step;
+
+    ck_assert_int_eq(checkpoint_choose(checkpoints, "best", &step, &err), ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(err.msg, why));
+    ck_assert_ptr_null(strstr(err.msg, "/checkpoints has"));
+}
+
+START_TEST(test_the_best_one_stays)
+{
+    struct verdict v = {0};
+    struct err err;
+    uint64_t step;
+
+    expect_no_best("holds no checkpoint");
+    commit(5, 1);
+    expect_no_best("has no best checkpoint: its checkpoint.keep_best is none");
+    commit_evaluated(&v, 10, (double)NAN);
+    expect_no_best("has no best checkpoint yet");
+    commit_evaluated(&v, 20, 1);
+    check_steps((uint64_t[]){20}, 1);
+    commit_evaluated(&v, 30, 0);
+    commit_evaluated(&v, 40, 1); /* the earlier one of equal ones */
+    check_steps((uint64_t[]){20, 40}, 2);
+    ck_assert_int_eq(checkpoint_choose(checkpoints, "best", &step, &err), 0);
+    ck_assert_uint_eq(step, 20);
+    ck_assert_int_eq(checkpoint_choose(checkpoints, "40", &step, &err), 0);
+    ck_assert_uint_eq(step, 40);
+    commit_evaluated(&v, 50, 2);
+    commit_evaluated(&v, 60, -1);
+    check_steps((uint64_t[]){50, 60}, 2);
+    /* where the newest one cannot be read, the one before says it */
+    ck_assert_int_eq(unlink(temp_dir_file(&dir, "checkpoints/60/run.state")), 0);
+    ck_assert_int_eq(checkpoint_choose(checkpoints, "best", &step, &err), 0);
+    ck_assert_uint_eq(step, 50);
+    commit_evaluated(&v, 70, -1);
+    ck_assert_int_eq(retention_drop(checkpoints, 50, &err), 0);
+    expect_no_best("that of step 50 is not there");
 }
 END_TEST
 
@@ -671,7 +757,9 @@ static Suite *make_suite(void)
     tcase_set_timeout(tc, 100);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_commit_and_load);
+    tcase_add_test(tc, test_agents_are_the_folders);
     tcase_add_test(tc, test_old_ones_go);
+    tcase_add_test(tc, test_the_best_one_stays);
     tcase_add_test(tc, test_large_state);
     tcase_add_loop_test(tc, test_same_step_again, 0, 2);
     tcase_add_loop_test(tc, test_same_step_again_keeps_one, 0, 2);

@@ -233,6 +233,24 @@ START_TEST(test_state)
 }
 END_TEST
 
+START_TEST(test_the_newest_evaluation)
+{
+    struct metrics *m = new_metrics();
+    const char *env[] = {"success"};
+
+    metrics_declare_env(m, env, 1);
+    metrics_add_evaluation(m, (double[]){-1, -2, -4}, 25, (double[]){0.5});
+    ck_assert_double_eq(metrics_evaluated(m, "eval/team_return/agent"), -3);
+    ck_assert_double_eq(metrics_evaluated(m, "eval/metric/success"), 0.5);
+    metrics_add_evaluation(m, (double[]){-1, 6, 8}, 20, (double[]){(double)NAN});
+    ck_assert_double_eq(metrics_evaluated(m, "eval/team_return/agent"), 7);
+    ck_assert_double_eq(metrics_evaluated(m, "eval/episode_length"), 20);
+    ck_assert(isnan(metrics_evaluated(m, "eval/metric/success")));
+    ck_assert(isnan(metrics_evaluated(m, "eval/none")));
+    metrics_free(m);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("metrics");
@@ -242,6 +260,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_means_since_the_last_row);
     tcase_add_test(tc, test_other_scalars);
     tcase_add_test(tc, test_declared_scalars);
+    tcase_add_test(tc, test_the_newest_evaluation);
     tcase_add_test(tc, test_state);
     tcase_add_test(tc, test_state_of_an_older_run);
     suite_add_tcase(s, tc);

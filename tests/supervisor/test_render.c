@@ -251,9 +251,11 @@ START_TEST(test_what_cannot_be_made_is_refused)
     const struct {
         const char *path, *says;
     } cases[] = {
-        {"x.png", "x.png: expected .gif or .svg for a picture, .jsonl for its data"},
-        {"x", "x: expected .gif or .svg for a picture, .jsonl for its data"},
-        {".gif", ".gif: expected .gif or .svg for a picture, .jsonl for its data"},
+        {"x.png",
+         "x.png: expected .gif, .mp4, .webm or .svg for a picture, .jsonl for its data"},
+        {"x", "x: expected .gif, .mp4, .webm or .svg for a picture, .jsonl for its data"},
+        {".gif",
+         ".gif: expected .gif, .mp4, .webm or .svg for a picture, .jsonl for its data"},
         {"/nowhere/at/all/x.gif", "/nowhere/at/all: No such file or directory"},
     };
 

@@ -247,7 +247,8 @@ END_TEST
 static size_t spark_of(int n, double *ret_first, double *ret_last)
 {
     const struct run_status status = {.state = "done"};
-    const struct run_view view = {.name = "a", .status = &status};
+    const struct run_tags tags = {0};
+    const struct run_view view = {.name = "a", .status = &status, .tags = &tags};
     struct progress *p;
     struct json j = {0};
     char *text = NULL, *path;
@@ -270,7 +271,7 @@ static size_t spark_of(int n, double *ret_first, double *ret_last)
     ck_assert_int_gt(asprintf(&text, "%s/metrics/progress.csv", path), 0);
     ck_assert_int_eq(progress_read_course(&p, text, RUN_SPARK, NULL), 0);
     json_object(&j);
-    run_summary_put(&view, NULL, p, &j);
+    run_summary_put(&view, NULL, NULL, p, &j);
     json_close(&j);
     at = strstr(json_line(&j, NULL), "\"spark\": [") + strlen("\"spark\": [");
     for (char *end; *at != ']'; samples++) {

@@ -309,6 +309,28 @@ START_TEST(test_stop_at_the_end_is_no_stop)
 }
 END_TEST
 
+/* Also if a stop was requested meanwhile: the run is done. */
+START_TEST(test_an_evaluation_ends_the_run)
+{
+    struct rollout_fsm f = in(ROLLOUT_STEP);
+    const struct due due = {.evaluate = 1};
+    char text[64] = "";
+
+    rollout_fsm_set_due(&f, &due);
+    rollout_fsm_step(&f, ROLLOUT_FINISHED);
+    ck_assert_int_eq(f.state, ROLLOUT_EVALUATE);
+    if (_i == 1)
+        rollout_fsm_step(&f, ROLLOUT_STOP_REQUEST);
+    rollout_fsm_add_due(&f, &(struct due){.log = 1, .checkpoint = 1, .end = 1});
+    while (f.state != ROLLOUT_DONE) {
+        rollout_fsm_step(&f, ROLLOUT_FINISHED);
+        note_state(text, sizeof(text), &f);
+    }
+    ck_assert_str_eq(text, "log checkpoint done ");
+    ck_assert_int_eq(f.stopped, 0);
+}
+END_TEST
+
 /* A checkpoint requested while the boundary's own is being written does not cause a
  * second one. */
 START_TEST(test_stop_during_checkpoint)
@@ -382,6 +404,7 @@ static Suite *make_suite(void)
     tcase_add_loop_test(tc, test_a_planned_stop_comes_last, 0, 2);
     tcase_add_loop_test(tc, test_stop_leaves_the_evaluation, 0, 4);
     tcase_add_test(tc, test_stop_at_the_end_is_no_stop);
+    tcase_add_loop_test(tc, test_an_evaluation_ends_the_run, 0, 2);
     tcase_add_test(tc, test_stop_during_checkpoint);
     tcase_add_test(tc, test_pause_and_go_on);
     tcase_add_test(tc, test_pause_taken_back);

@@ -1,8 +1,11 @@
 /* Rows of the log for invented steps. The functions of environment and agents are
  * wrapped. */
+#include "common/mem/xmalloc.h"
 #include "supervisor/rollout/row_writer.h"
 #include "tests/support/test_main.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COPIES = 2, OBS = 2, MOVES = 3, POINT = 1, ROW_MAX = 256 };
@@ -111,6 +114,29 @@ START_TEST(masks_of_a_step)
 }
 END_TEST
 
+/* However many agents: a log has at most STORE_MAX_COLUMNS. */
+START_TEST(columns_without_an_environment)
+{
+    struct env_agent *many = xcalloc(STORE_MAX_COLUMNS, sizeof(*many));
+    struct description *of = xcalloc(STORE_MAX_COLUMNS, sizeof(*of));
+    struct env_spec spec = {.n_agents = STORE_MAX_COLUMNS, .agents = many};
+    struct store_layout l = {0};
+    struct err err = {0};
+
+    for (size_t i = 0; i < spec.n_agents; i++) {
+        (void)snprintf(many[i].name, sizeof(many[i].name), "a%zu", i);
+        many[i].obs_width = many[i].space.width = 1;
+    }
+    ck_assert_int_eq(row_writer_layout(&l, &spec, of, &err), ERR_LIMIT);
+    (void)snprintf(spec.id, sizeof(spec.id), "none");
+    ck_assert_int_eq(row_writer_layout(&l, &spec, of, &err), 0);
+    ck_assert_uint_eq(l.n_columns, 2); /* truncated, first */
+    store_layout_done(&l);
+    free(many);
+    free(of);
+}
+END_TEST
+
 /* Without masks, a row consists of the other columns. */
 START_TEST(rows_without_masks)
 {
@@ -160,6 +186,7 @@ static Suite *make_suite(void)
 
     tcase_add_test(tc, masks_of_a_step);
     tcase_add_test(tc, rows_without_masks);
+    tcase_add_test(tc, columns_without_an_environment);
     tcase_add_test(tc, rewards_are_clipped);
     suite_add_tcase(s, tc);
     return s;

@@ -366,6 +366,11 @@ static const struct run_agent_status agents[] = {
      .last_exit = "SIGKILL"},
 };
 
+static const struct run_return returns[] = {
+    {"good", 1.5, (double)NAN},
+    {"bad", -2, 3},
+};
+
 static const struct run_node_status nodes[] = {
     {.name = "node-0", .host = "m", .state = "up", .agents = 2, .pid = 9},
     {.name = "node-1", .state = "waiting", .restarts = 1, .why = "lost"},
@@ -390,6 +395,8 @@ static const struct run_status status = {
     .total_restarts = 4,
     .checkpoint_step = -1,
     .team_return_mean = (double)NAN,
+    .returns = returns,
+    .n_returns = 2,
     .exact = 1,
     .numerics = "portable",
     .learners = 1,
@@ -401,7 +408,8 @@ static const struct run_status status = {
 
 static const char status_json[] =
     "{\"run\": \"r\", \"began\": \"2026-01-31T12:00:00.000Z\", \"state\": \"running\", "
-    "\"failure\": null, \"failure_agent\": null, \"failure_file\": null, "
+    "\"done_why\": null, \"failure\": null, \"failure_agent\": null, \"failure_file\": "
+    "null, "
     "\"failure_line\": null, \"stalled_since\": null, "
     "\"stalled_why\": null, \"exit_code\": null, \"pid\": 5, "
     "\"keeper_pid\": 4, \"round\": null, \"env_steps\": 75, \"episodes\": 3, "
@@ -409,6 +417,8 @@ static const char status_json[] =
     "\"seconds_left\": 10, "
     "\"elapsed_seconds\": 30, \"total_seconds\": 45, \"total_restarts\": 4, "
     "\"checkpoint_step\": -1, \"team_return_mean\": null, "
+    "\"returns\": [{\"team\": \"good\", \"trained\": 1.5, \"evaluated\": null}, "
+    "{\"team\": \"bad\", \"trained\": -2, \"evaluated\": 3}], "
     "\"exact\": true, \"numerics\": \"portable\", \"not_portable\": null, "
     "\"learners\": 1, "
     "\"agents\": [{\"name\": \"a\", \"pid\": 7, \"state\": \"busy\", \"given_up\": null, "
@@ -456,6 +466,60 @@ START_TEST(a_status_is_the_same_on_both_ends)
     ck_assert_str_eq(run_agent_shown_state(&copied.agents[0]), "busy");
     ck_assert_str_eq(run_agent_shown_state(&copied.agents[1]), "noop");
     arena_done(&other);
+}
+END_TEST
+
+START_TEST(returns_are_told_by_team)
+{
+    const struct run_return one[] = {{"agent", -1.25, -1}},
+                            tried[] = {{"agent", (double)NAN, 2}};
+    const struct run_status alone = {.returns = one, .n_returns = 1},
+                            untrained = {.returns = tried, .n_returns = 1},
+                            older = {.team_return_mean = 7},
+                            none = {.team_return_mean = (double)NAN};
+    struct run_return many[RUN_RETURNS_MAX];
+    const struct run_status crowd = {.returns = many, .n_returns = RUN_RETURNS_MAX};
+    char text[RUN_RETURN_TEXT_BYTES];
+
+    ck_assert_str_eq(run_status_returns(&status, text), "good 1.50, bad -2.00");
+    ck_assert_str_eq(run_status_returns(&alone, text), "-1.25");
+    ck_assert_str_eq(run_status_returns(&untrained, text), "(evaluated 2.00)");
+    ck_assert_str_eq(run_status_returns(&older, text), "7.00");
+    ck_assert_str_eq(run_status_returns(&none, text), "");
+    for (int i = 0; i < RUN_RETURNS_MAX; i++)
+        many[i] = (struct run_return){"a_team_with_quite_a_long_name", i, i};
+    ck_assert_uint_eq(strlen(run_status_returns(&crowd, text)), sizeof(text) - 1);
+}
+END_TEST
+
+/* Rows tell them, live and in a file; a value that a row lacks stays. */
+START_TEST(rows_tell_returns)
+{
+    static const char *const names[] = {"rollout/team_return/good",
+                                        "eval/team_return/bad", "train/x/loss"};
+    const double values[] = {1, 2, 3}, later[] = {4, (double)NAN, 5};
+    struct metrics_row row = {.n = 3, .names = names, .values = values};
+    struct run_event e = {.kind = RUN_EVENT_ROW, .row = &row};
+    struct run_model m;
+    char text[RUN_RETURN_TEXT_BYTES];
+
+    run_model_init(&m);
+    (void)log_time(e.time);
+    (void)run_event_fold(&m, &e);
+    row.values = later;
+    (void)run_event_fold(&m, &e);
+    ck_assert_str_eq(run_status_returns(&m.status, text),
+                     "good 4.00, bad (evaluated 2.00)");
+    for (int i = 0; i < 2 * RUN_RETURNS_MAX; i++) {
+        char column[64];
+
+        (void)snprintf(column, sizeof(column), "rollout/team_return/t%d", i);
+        run_model_note_return(&m, column, i);
+    }
+    ck_assert_uint_eq(m.status.n_returns, RUN_RETURNS_MAX);
+    ck_assert(run_model_is_return("eval/team_return/good"));
+    ck_assert(!run_model_is_return("rollout/return/good_0"));
+    run_model_done(&m);
 }
 END_TEST
 
@@ -537,6 +601,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_record_is_what_the_newest_supervisor_left);
     tcase_add_test(tc, every_kind_is_one_map);
     tcase_add_test(tc, a_status_is_the_same_on_both_ends);
+    tcase_add_test(tc, returns_are_told_by_team);
+    tcase_add_test(tc, rows_tell_returns);
     tcase_add_test(tc, what_a_status_lacks_is_unknown);
     tcase_add_test(tc, some_of_a_status);
     tcase_add_test(tc, what_is_left_is_known_once_a_run_learns);

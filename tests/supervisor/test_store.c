@@ -3,6 +3,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -29,17 +30,24 @@ static struct env_agent agents[] = {
 };
 static const struct env_spec spec = {.id = "toy", .n_agents = 2, .agents = agents};
 
-static struct store *new_store(uint64_t capacity)
+static void describe(struct store *s)
 {
     const struct store_extra extra = {"agent_1", "log_prob", 2};
     struct store_layout layout;
+    struct err err = {0};
+
+    ck_assert_int_eq(store_layout_make(&layout, &spec, &extra, 1, &err), 0);
+    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
+}
+
+static struct store *new_store(uint64_t capacity)
+{
     struct store *s;
     struct err err = {0};
 
     ck_assert_int_eq(store_create(&s, temp_dir_file(&dir, "experience"), capacity, &err),
                      0);
-    ck_assert_int_eq(store_layout_make(&layout, &spec, &extra, 1, &err), 0);
-    ck_assert_int_eq(store_describe(s, &layout, &err), 0);
+    describe(s);
     return s;
 }
 
@@ -481,6 +489,67 @@ START_TEST(test_copy)
 }
 END_TEST
 
+/* Rows of which either log has freed the disk space, anywhere in it, are not compared. */
+START_TEST(test_holes_are_not_compared)
+{
+    struct store *s = new_store(4000), *copy;
+    const size_t row_bytes = store_layout(s)->row_bytes;
+    struct store_difference d;
+    uint64_t n = 0;
+    size_t len;
+    uint8_t *state;
+    struct err err = {0};
+
+    append(s, 0, 4000);
+    store_state_save(s, &state, &len);
+    ck_assert_int_eq(
+        store_open_copy(&copy, temp_dir_file(&dir, "experience"), 4000, state, len, &err),
+        0);
+    ck_assert_int_eq(store_forget(s, 1000, 2500, &err), 0);
+    ck_assert_int_eq(store_forget(copy, 2500, 3500, &err), 0);
+    flip_byte((off_t)(STORE_HEADER_BYTES + 3900 * row_bytes));
+    ck_assert_int_eq(store_compare(copy, store_agent_fd(s), 0, 3900, &n, &err), 0);
+    ck_assert_uint_gt(n, 1000);
+    ck_assert_uint_lt(n, 3900);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(store_find_difference(&d, store_agent_fd(i == 0 ? s : copy),
+                                               store_agent_fd(i == 0 ? copy : s), 0, 4000,
+                                               &err),
+                         1);
+        ck_assert_uint_eq(d.row, 3900);
+    }
+    free(state);
+    store_free(copy);
+    store_free(s);
+}
+END_TEST
+
+/* At a run's beginning there are no rows to copy. */
+START_TEST(test_copy_without_a_log)
+{
+    const char *path = temp_dir_file(&dir, "experience");
+    struct store *s = new_store(1500), *copy;
+    size_t len;
+    uint8_t *state;
+    struct err err = {0};
+
+    store_state_save(s, &state, &len);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(store_open_copy(&copy, path, 1500, state, len, &err), 0);
+    ck_assert_uint_eq(store_head(copy), 0);
+    describe(copy);
+    append(copy, 0, 900);
+    ck_assert_uint_eq(store_head(copy), 900);
+    free(state);
+    store_free(copy);
+    append(s, 0, 1);
+    store_state_save(s, &state, &len);
+    ck_assert_int_eq(store_open_copy(&copy, path, 1500, state, len, &err), -ENOENT);
+    free(state);
+    store_free(s);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("store");
@@ -501,6 +570,8 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_not_twice);
     tcase_add_test(tc, test_full_disk);
     tcase_add_test(tc, test_copy);
+    tcase_add_test(tc, test_holes_are_not_compared);
+    tcase_add_test(tc, test_copy_without_a_log);
     suite_add_tcase(s, tc);
     return s;
 }

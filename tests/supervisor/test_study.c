@@ -47,7 +47,7 @@ static void read_study(struct study *s, const char *text)
     struct err err = {0};
 
     put(file, text);
-    ck_assert_msg(study_read(s, file, &err) == 0, "%s", err.msg);
+    ck_assert_msg(study_read(s, file, NULL, 0, &err) == 0, "%s", err.msg);
 }
 
 static const char *sets_of(const struct study *s, size_t trial, struct arena *arena)
@@ -167,7 +167,7 @@ START_TEST(what_is_no_study_is_named_with_its_line)
         struct study s;
 
         put(file, wrong[i].text);
-        ck_assert_int_lt(study_read(&s, file, &err), 0);
+        ck_assert_int_lt(study_read(&s, file, NULL, 0, &err), 0);
         ck_assert_msg(strstr(err.msg, wrong[i].says) != NULL, "%s", err.msg);
     }
 }

@@ -1,5 +1,6 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/cli/tensor_text.h"
+#include "supervisor/export/npy.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
@@ -140,6 +141,35 @@ static const char *npy_of(struct temp_dir *d, const char *header, const void *da
     memcpy(bytes + 10 + n, data, len);
     return file_of(d, bytes, 10 + n + len);
 }
+
+/* NumPy has no bfloat16. */
+START_TEST(bfloat16_is_written_as_float32)
+{
+    static const uint16_t values[] = {0x3fc0, 0xc100}; /* 1.5, -8 */
+    static const float wide[] = {1.5f, -8.0f};
+    struct temp_dir d;
+    struct tensor t;
+    struct npz *z;
+    struct err err = {0};
+    const char *path;
+    char *file;
+    size_t len;
+
+    temp_dir_init(&d);
+    path = temp_dir_file(&d, "x.npz");
+    ck_assert(npz_widens(DT_BFLOAT16) && !npz_widens(DT_HALF));
+    ck_assert_int_eq(tensor_alloc(&t, DT_BFLOAT16, SHAPE(2), &err), 0);
+    memcpy(t.data, values, sizeof(values));
+    ck_assert_int_eq(npz_begin(&z, path, &err), 0);
+    ck_assert_int_eq(npz_end(z, npz_add(z, "x", &t, &err), &err), 0);
+    tensor_free(&t);
+    file = temp_dir_read(path, &len);
+    ck_assert_ptr_nonnull(memmem(file, len, "'descr': '<f4'", 14));
+    ck_assert_ptr_nonnull(memmem(file, len, wide, sizeof(wide)));
+    free(file);
+    temp_dir_done(&d);
+}
+END_TEST
 
 START_TEST(npy_files_are_read_and_converted)
 {
@@ -375,6 +405,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, numbers_are_of_their_dtype);
     tcase_add_test(tc, what_is_no_array_is_refused);
     tcase_add_test(tc, npy_files_are_read_and_converted);
+    tcase_add_test(tc, bfloat16_is_written_as_float32);
     tcase_add_test(tc, text_files_are_read);
     tcase_add_test(tc, strings_are_read);
     tcase_add_test(tc, numbers_are_the_shortest_that_read_back);

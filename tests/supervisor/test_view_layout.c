@@ -1,5 +1,6 @@
 /* The view of a run as lines of text, on terminals of several sizes. */
 #include "common/mem/xmalloc.h"
+#include "common/text/number_text.h"
 #include "supervisor/cli/redraw.h"
 #include "supervisor/cli/study_view.h"
 #include "supervisor/cli/view_layout.h"
@@ -193,6 +194,40 @@ START_TEST(agents_in_trouble_come_first_and_the_rest_is_counted)
 }
 END_TEST
 
+START_TEST(long_times_and_large_numbers_stay_short)
+{
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {
+        {-1, "0:00"},
+        {29.4, "0:29"},
+        {3723, "1:02:03"},
+        {172799, "47:59:59"},
+        {172800, "2 days"},
+        {300000, "3 days"},
+        {86400 * 365.0, "365 days"},
+        {86400 * 365.0 + 1, "more than a year"},
+        {1e301, "more than a year"},
+    };
+    static const struct {
+        double value;
+        const char *text;
+    } numbers[] = {{-19.856, "-19.86"},
+                   {999999, "999999.00"},
+                   {-1e6, "-1e+06"},
+                   {1.2346e301, "1.235e+301"},
+                   {-INFINITY, "-inf"}};
+    char text[NUMBER_TEXT_BYTES];
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        ck_assert_str_eq(format_duration(times[i].seconds, text, sizeof(text)),
+                         times[i].text);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        ck_assert_str_eq(number_text(numbers[i].value, 2, text), numbers[i].text);
+}
+END_TEST
+
 START_TEST(no_size_breaks_it)
 {
     status.n_agents = AGENTS_MAX;
@@ -362,6 +397,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, a_run_that_waits_says_so_instead_of_the_time_left);
     tcase_add_test(tc, agents_in_trouble_come_first_and_the_rest_is_counted);
     tcase_add_test(tc, no_size_breaks_it);
+    tcase_add_test(tc, long_times_and_large_numbers_stay_short);
     tcase_add_test(tc, evaluations_are_a_curve_for_each_team);
     tcase_add_test(tc, the_locale_decides_about_the_characters);
     tcase_add_test(tc, wrapped_lines_take_more_rows);

@@ -112,6 +112,11 @@ class Page:
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'", url)
 
+    def reload(self):
+        """Until the new document is complete: what is asked next is never asked of the old one."""
+        self.eval("(window.left = true, location.reload())")
+        self.wait("!window.left && document.readyState === 'complete'", "a reloaded page")
+
     def size(self, width, height, phone=False):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=2 if phone else 1, mobile=phone)
@@ -166,6 +171,13 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, clickCount=1,
                       button="none" if kind == "mouseMoved" else "left")
+
+    def drag(self, x0, x1, y):
+        """With the left button, from one place to another at the same height."""
+        for kind, x, button, buttons in (("mouseMoved", x0, "none", 0), ("mousePressed", x0, "left", 1),
+                                         ("mouseMoved", (x0 + x1) / 2, "left", 1), ("mouseMoved", x1, "left", 1),
+                                         ("mouseReleased", x1, "left", 0)):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, clickCount=1, button=button, buttons=buttons)
 
     def key(self, name):
         key, code, text = KEYS.get(name, (name, ord(name[0].upper()), name))

@@ -312,6 +312,16 @@ static void respond_error(struct fake *f)
     send_out(f);
 }
 
+/* Dies, in every process, of the value that its name has. */
+static void die_of_value(const struct fake *f)
+{
+    uint64_t value = 0;
+
+    (void)msg_get_u64(&f->in.body, "value", UINT64_MAX, &value, NULL);
+    if ((long)value == f->n)
+        crash();
+}
+
 static void handle(struct fake *f)
 {
     f->n_request++;
@@ -325,6 +335,8 @@ static void handle(struct fake *f)
     } else {
         if (strcmp(f->in.method, "learn") == 0)
             learn(f);
+        if (is_mode(f, "deadly"))
+            die_of_value(f);
         respond(f);
     }
 }

@@ -16,7 +16,8 @@ Needs     msgpack for what asks a live run, NumPy for `metrics` and `run`.
           `runs`, `launch`, and the status of a run that is over execute the program:
           $BROOD, or else the one of this checkout or installation, or of PATH.
 Runs      are named as on the command line: a name under the runs directory ($BROOD_RUNS_DIR
-          or ./runs), or a path; RUN@STEP is a checkpoint, RUN its newest one.
+          or ./runs), or a path; RUN@STEP is a checkpoint, RUN its newest one, RUN@best that of the
+          best evaluation (checkpoint.keep_best).
 Live      or over, or killed: `status`, `metrics`, `evaluate` and `load_policy` work with
           all of them. What steers a run needs a live one.
 Errors    are brood.Error with the one line that brood gives.
@@ -34,6 +35,7 @@ import os
 import pathlib
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -137,7 +139,7 @@ def _assignment(key: str, value: Any) -> str:
 def runs(runs_dir: Path | None = None) -> list[dict[str, Any]]:
     """The runs, the newest first, each as `brood runs --json` prints it: run, state,
     env_steps, team_return_mean, disk_bytes, began, path, ..."""
-    return _execute("runs", *_in(runs_dir))
+    return [line for line in _execute("runs", *_in(runs_dir)) if "run" in line]  # no studies
 
 
 def bridged(environment: Path) -> list[str]:
@@ -294,6 +296,22 @@ class _Client:
                 self.events = [m[2] for m in messages if m[0] == 2 and m[1] == "event"]
 
 
+def _best_of(state: pathlib.Path) -> int | None:
+    """The step of the best checkpoint in the section "evaluations" of a run.state
+    (supervisor/save/checkpoint_format.h, supervisor/rollout/verdict.c)."""
+    with open(state, "rb") as f:
+        n, = struct.unpack("<12xI", f.read(16))
+        for _ in range(n):
+            length, = struct.unpack("<I", f.read(4))
+            name = f.read(length)
+            length, = struct.unpack("<Q", f.read(8))
+            if name == b"evaluations":
+                is_known, _, step = struct.unpack("<BdQ", f.read(length)[-17:])
+                return int(step) if is_known else None
+            f.seek(length + 4, os.SEEK_CUR)
+    return None
+
+
 class Run:
     """A run, by its folder. A connection to it is made when it is needed."""
 
@@ -327,8 +345,9 @@ class Run:
 
     def status(self) -> dict[str, Any]:
         """What `brood status --json` prints: state, env_steps, exact, agents, pending, ...
-        state: starting, running, paused, stopping, or not answering; of a run that is over,
-        done, stopped, failed, cut off, killed, or unreadable (its journal is damaged)."""
+        state: starting, running, paused, stopping, suspended (its supervisor was stopped by a
+        signal), or not answering; of a run that is over, done, stopped, failed, cut off, killed,
+        or unreadable (its journal is damaged)."""
         try:
             found: dict[str, Any] = self.call("status")
             return found
@@ -385,9 +404,19 @@ class Run:
         return sorted(int(p.parent.name) for p in self.path.glob("checkpoints/*/run.state")
                       if p.parent.name.isdigit())
 
+    def best(self) -> int | None:
+        """The step of RUN@best, as the newest checkpoint names it; None: there is none."""
+        there = self.checkpoints()
+        for step in reversed(there):
+            with contextlib.suppress(OSError, struct.error):
+                best = _best_of(self.path / "checkpoints" / str(step) / "run.state")
+                return best if best in there else None
+        return None
+
     def evaluate(self, episodes: int = 100, seed: int = 0,
-                 checkpoint: int | None = None) -> dict[str, Any]:
-        """What `brood eval --json` prints: return_mean, return_se, ..."""
+                 checkpoint: int | str | None = None) -> dict[str, Any]:
+        """What `brood eval --json` prints: return_mean, return_se, ... checkpoint: a step, or
+        "best"."""
         words = ["--episodes", str(episodes), "--seed", str(seed)]
         words += ["--checkpoint", str(checkpoint)] if checkpoint is not None else []
         return _execute("eval", str(self.path), *words)[-1]

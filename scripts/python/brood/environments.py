@@ -27,12 +27,18 @@ class Box:
         self.low, self.high = np.full(shape, low, dtype), np.full(shape, high, dtype)
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
 
+    def __repr__(self) -> str:
+        return f"Box({self.low.min()}, {self.high.max()}, {self.shape}, {self.dtype})"
+
 
 class Discrete:
     """Whole numbers from start on, n of them."""
 
     def __init__(self, n: int, start: int = 0):
         self.n, self.start, self.shape = n, start, ()
+
+    def __repr__(self) -> str:
+        return f"Discrete({self.n}{f', start={self.start}' if self.start else ''})"
 
 
 class MultiDiscrete:
@@ -42,6 +48,9 @@ class MultiDiscrete:
         self.nvec = np.array(nvec)
         self.shape, self.dtype = self.nvec.shape, np.dtype(np.int64)
 
+    def __repr__(self) -> str:
+        return f"MultiDiscrete({self.nvec.tolist()})"
+
 
 class Dict:
     """A value for each name: an observation in parts; as actions, of choices and numbers:
@@ -49,6 +58,9 @@ class Dict:
 
     def __init__(self, spaces: Mapping[str, Any]):
         self.spaces = dict(spaces)
+
+    def __repr__(self) -> str:
+        return f"Dict({', '.join(f'{name!r}: {space!r}' for name, space in self.spaces.items())})"
 
 
 class Env:

@@ -22,12 +22,11 @@ import numpy as np
 
 from .arrays import Array
 from .client import Path, Run, attach, folder_of_scripts
-from .errors import Error
+from .errors import Error, one_line
 from .networks import Network, shape_of
 
 # These give a score to each combination of an action's parts, others to each part's choices.
-# The graph says so by the collection policy/combinations, but not that of a recurrent policy,
-# nor one of an older checkpoint.
+# The graph says so by the collection policy/combinations, but not that of an older checkpoint.
 _OF_COMBINATIONS = ("iql", "vdn", "qmix", "isac", "masac")
 _WITHOUT_POLICY = ("random", "heuristic", "noop", "critic", "graph")
 
@@ -75,10 +74,14 @@ class Policy:
                                env.stack, O is that many observations
     policy.reset()             at the begin of an episode, for policies with a memory, or that see
                                several observations (env.stack)
+    policy.run, .step, .agent, .algorithm    whose it is
     """
 
-    def __init__(self, network: Network, agent: str, inputs: dict[str, Any]):
-        self.agent = agent
+    def __init__(self, network: Network, run: str, step: int, agent: str, algorithm: str,
+                 inputs: dict[str, Any]):
+        self.run, self.step, self.agent, self.algorithm = run, step, agent, algorithm
+        kind = "continuous" if inputs["kind"] == "box" else inputs["kind"]
+        self._spaces = f"{inputs['width']} numbers", kind
         self._network, self._inputs = network, inputs
         self._sees: Any = None
         self._acts: Any = None
@@ -90,6 +93,11 @@ class Policy:
         self.is_scores: bool = inputs["kind"] == "discrete"
         self._is_hybrid: bool = inputs["kind"] == "hybrid"
         self.reset()
+
+    def __repr__(self) -> str:
+        sees, acts = self._spaces
+        return (f"<brood.Policy {self.run}@{self.step} {self.agent}: {self.algorithm}, "
+                f"observation {sees}, action {acts}>")
 
     def reset(self) -> None:
         self._carry = self._last = None
@@ -207,16 +215,19 @@ def _inputs_of(network: Network, config: Mapping[str, Any], agent: str) -> dict[
     """Which tensors are the policy's, and what it sees besides the observation."""
     observation = network.named("policy/observation")
     scores, both = network.named("policy/logits"), network.named("policy/hybrid")
-    wanted, carry, units = scores or both or network.named("policy/action"), None, 0
-    if wanted is None and f"{agent}/q" in network.nodes:  # it has more inputs
+    wanted, units = scores or both or network.named("policy/action"), 0
+    carry, following = network.named("policy/carry"), network.named("policy/next_carry")
+    if wanted is None and f"{agent}/q" in network.nodes:  # an older one with more inputs
         observation, wanted, scores = f"{agent}/observation:0", f"{agent}/q:0", "q"
-        if f"{agent}/carry" in network.nodes:
-            carry = f"{agent}/carry:0"
-            units = shape_of(network.node(carry).attr("shape", 7, b""))[1]
+        carry = f"{agent}/carry:0" if f"{agent}/carry" in network.nodes else None
+    if carry is not None:
+        units = shape_of(network.node(carry).attr("shape", 7, b""))[1]
     if observation is None or wanted is None:
         raise Error(f"{agent} has no policy to load: its graph does not name one")
     outputs = [wanted]
-    if carry is not None:  # the state is what the last layer, behind Identity, sees
+    if following is not None:
+        outputs.append(following)
+    elif carry is not None:  # the state is what the last layer, behind Identity, sees
         layer = network.node(network.node(network.node(wanted).inputs[0]).inputs[0])
         outputs.append(layer.inputs[0])
     network.plan([observation] + ([carry] if carry else []), outputs)
@@ -239,12 +250,16 @@ def _inputs_of(network: Network, config: Mapping[str, Any], agent: str) -> dict[
 
 
 def _place(run: Path | Run, runs_dir: Path | None) -> tuple[pathlib.Path, dict[str, Any]]:
-    """The folder of the checkpoint RUN@STEP, or the newest of RUN, and the configuration."""
+    """The folder of the checkpoint RUN@STEP or RUN@best, or the newest of RUN, and the
+    configuration."""
     step: int | None = None
     if not isinstance(run, Run):
-        if m := re.fullmatch(r"(.+)@(\d+)", os.fspath(run)):
-            run, step = m[1], int(m[2])
-        run = attach(run, runs_dir)
+        m = re.fullmatch(r"(.+)@(\d+|best)", os.fspath(run))
+        run = attach(m[1] if m else run, runs_dir)
+        if m and m[2] != "best":
+            step = int(m[2])
+        elif m and (step := run.best()) is None:
+            raise Error(f"{run.path} has no best checkpoint (checkpoint.keep_best)")
     there = run.checkpoints()
     if not there or step is not None and step not in there:
         which = "checkpoint" if step is None else f"checkpoint {step}"
@@ -267,7 +282,8 @@ def _load(folder: pathlib.Path, config: Mapping[str, Any], agent: str, game: Any
         raise Error(f"{prefix}: {agent} has no policy to load: its algorithm is {algorithm}")
     try:
         network = Network(prefix)
-        policy = Policy(network, agent, _inputs_of(network, config, agent))
+        policy = Policy(network, folder.parent.parent.name, int(folder.name), agent, algorithm,
+                        _inputs_of(network, config, agent))
     except (ValueError, KeyError, IndexError, struct.error, OSError) as e:
         raise Error(f"{prefix}: cannot be read: {type(e).__name__} {e}") from None
     except Error as e:
@@ -289,8 +305,8 @@ def _load(folder: pathlib.Path, config: Mapping[str, Any], agent: str, game: Any
 
 def load_policy(run: Path | Run, agent: str, env: Any = None,
                 runs_dir: Path | None = None) -> Policy:
-    """The policy of an agent, from the checkpoint RUN@STEP or the newest of RUN. env: a
-    PettingZoo or Gymnasium environment whose agent of that name it is to play; without one
+    """The policy of an agent, from the checkpoint RUN@STEP or RUN@best, or the newest of RUN. env:
+    a PettingZoo or Gymnasium environment whose agent of that name it is to play; without one
     the policy takes plain vectors. Refused are agents without a network of their own, and
     spaces that do not fit."""
     return _load(*_place(run, runs_dir), agent, None if env is None else _parallel(env))
@@ -328,8 +344,11 @@ def _bind(policy: Policy, game: Any, agent: Any) -> None:
     bridge = _bridge()
     with _refusals():
         sees = bridge.observation_at(game, agent)
-        acts = bridge.Action(bridge.space_of(game, "action_space", agent), str(agent))
+        space = bridge.space_of(game, "action_space", agent)
+        acts = bridge.Action(space, str(agent))
     policy._bind(sees, acts)
+    shown = bridge.space_of(game, "observation_space", agent), space
+    policy._spaces = one_line(str(shown[0]), 60), one_line(str(shown[1]), 60)
 
 
 def load_policies(run: Path | Run, env: Any, runs_dir: Path | None = None
