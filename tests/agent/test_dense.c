@@ -35,15 +35,17 @@ static size_t operand_size(void)
     return (FLOATS * sizeof(float) + page_size() - 1) / page_size() * page_size();
 }
 
-/* The end of memory for FLOATS floats; what follows cannot be read. */
+/* The end of memory for FLOATS floats; what follows cannot be read, or, with
+ * BROOD_TEST_READABLE_END, not be written. */
 static float *end_of_memory(void)
 {
     const size_t page = page_size(), size = operand_size();
+    const int behind = getenv("BROOD_TEST_READABLE_END") != NULL ? PROT_READ : PROT_NONE;
     char *p = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                    -1, 0);
 
     ck_assert_ptr_ne(p, MAP_FAILED);
-    ck_assert_int_eq(mprotect(p + size, page, PROT_NONE), 0);
+    ck_assert_int_eq(mprotect(p + size, page, behind), 0);
     return (float *)(p + size);
 }
 
