@@ -109,3 +109,28 @@ uint32_t pcg64_integer(struct pcg64 *g, uint32_t n)
         m = (uint64_t)next32(g) * n;
     return (uint32_t)(m >> 32);
 }
+
+static int is_among(uint32_t x, const uint32_t *drawn, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (drawn[i] == x)
+            return 1;
+    }
+    return 0;
+}
+
+/* Bentley & Floyd 1987, A sample of brilliance; then Fisher's and Yates's shuffle. */
+void pcg64_choose(struct pcg64 *g, uint32_t n, uint32_t k, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < k; i++) {
+        const uint32_t last = n - k + i, x = pcg64_integer(g, last + 1);
+
+        ret[i] = is_among(x, ret, i) ? last : x;
+    }
+    for (uint32_t i = k; i-- > 1;) {
+        const uint32_t j = pcg64_integer(g, i + 1), x = ret[i];
+
+        ret[i] = ret[j];
+        ret[j] = x;
+    }
+}

@@ -22,5 +22,8 @@ void pcg64_init(struct pcg64 *g, uint64_t seed);
 double pcg64_uniform(struct pcg64 *g);
 /* Uniform in 0 .. n-1; n > 0. */
 uint32_t pcg64_integer(struct pcg64 *g, uint32_t n);
+/* Draws k different numbers of 0 .. n-1 in random order, as Generator.choice(n, k, replace=False)
+ * does; k <= n <= 10000. */
+void pcg64_choose(struct pcg64 *g, uint32_t n, uint32_t k, uint32_t *ret);
 
 #endif

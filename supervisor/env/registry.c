@@ -5,6 +5,7 @@
 #include "supervisor/env/foraging.h"
 #include "supervisor/env/matrix_game.h"
 #include "supervisor/env/particle_world.h"
+#include "supervisor/env/rware.h"
 #include "supervisor/env/toy.h"
 
 #include <stdio.h>
@@ -76,6 +77,9 @@ static const struct env_class classes[] = {
     {{"foraging", "players on a grid collect food that may take several",
       &foraging_params},
      &foraging_ops,
+     NULL},
+    {{"rware", "robots bring requested shelves of a warehouse to a goal", &rware_params},
+     &rware_ops,
      NULL},
     {{"constant_reward", "for checks: reward 1 each step, for ever", &toy_params},
      &toy_ops,

@@ -232,6 +232,11 @@ ENVS = {
                   "sight": 0, "cooperate": False, "penalty": 0, "grid": False,
                   "observe_levels": True, "normalize_reward": True}, [
         (f"player_{i}", 12, [6]) for i in range(2)]),
+    "rware": ({"size": "tiny", "agents": 2, "difficulty": "normal", "requests": 0,
+               "reward": "individual", "sensor_range": 1, "message_bits": 0,
+               "normalized_coordinates": False, "shelf_rows": 0, "shelf_columns": 0,
+               "column_height": 8, "layout": "size", "max_inactivity": 0, **SEED}, [
+        (f"robot_{i}", 71, [5]) for i in range(2)]),
     "constant_reward": ({"agents": 1}, [("agent_0", 1, [2])]),
     "one_step": ({"agents": 1}, [("agent_0", 1, [2])]),
     "two_step": ({"agents": 1}, [("agent_0", 1, [2])]),
@@ -248,7 +253,7 @@ def test_every_environment_is_told(w):
         assert all(a["action"] == sum(a["heads"]) and a["kind"] == "discrete"
                    for a in e["agents"]), e
         keys = [f"env.params.{key}" for key in params]
-        if "reference_seed" in params:
+        if "reference_seed" in params and e["id"] != "rware":
             keys = ["env.rules", "env.actions", *keys]
         assert [p["key"] for p in e["parameters"]] == keys, e
         for p in e["parameters"]:

@@ -27,7 +27,7 @@ SKIPPED = 77
 # A|B: B where there is no A for this machine.
 PACKAGES = ["tensorflow-cpu==2.21.0|tensorflow==2.21.0", "tensorboard==2.21.0",
             "gymnasium==1.4.0", "pettingzoo==1.27.0", "mpe2==1.1.1", "lbforaging==2.0.0",
-            "onnxruntime==1.32.0"]
+            "rware==2.0.0", "networkx==3.6.1", "onnxruntime==1.32.0"]
 UNUSED = ["tensorflow/include", "clang"]  # a fifth of all: for compilers
 MAX_SECONDS, MAX_MIB = 180, 1500
 NEEDED_MIB = 2500  # free, while it is installed

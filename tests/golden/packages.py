@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Built-in worlds beside the Python packages that they follow: random episodes with the package's
+own seeds must have the same observations, rewards and ends, byte for byte.
+
+    packages.py PLAY_ENV [--episodes N] [NAME...]
+    packages.py --print > tests/supervisor/rware_episodes.h
+
+NAME: only worlds whose name contains one of these. tests/support/peers.py has the packages.
+--print: one short episode of each of rware's, for test_rware.c, which needs no package.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import warnings
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import peers
+
+SKIPPED = 77
+SEED = 1000   # of the first episode
+
+# A floor on which robots meet, and shelves are near the goals.
+CROWDED = """
+.......
+.xx.xx.
+.xx.xx.
+...g...
+"""
+# name, parameters here, those of the package where they differ from the tiny task's, probabilities
+# of the actions, steps
+RWARE = [
+    ("tiny-2ag", "", {}, 500),
+    ("tiny-4ag", "agents: 4", {"n_agents": 4, "request_queue_size": 4}, 500),
+    ("small-4ag-easy", "size: small, agents: 4, difficulty: easy",
+     {"shelf_rows": 2, "n_agents": 4, "request_queue_size": 8}, 200),
+    ("medium-6ag-hard", "size: medium, agents: 6, difficulty: hard",
+     {"shelf_rows": 2, "shelf_columns": 5, "n_agents": 6, "request_queue_size": 3}, 200),
+    ("large-16ag", "size: large, agents: 16, sensor_range: 2, normalized_coordinates: true",
+     {"shelf_rows": 3, "shelf_columns": 5, "n_agents": 16, "request_queue_size": 16,
+      "sensor_range": 2, "normalised_coordinates": True}, 100),
+    ("crowded-7ag", "agents: 7, requests: 4, message_bits: 2, reward: two_stage, "
+     "max_inactivity: 40, layout: %s" % json.dumps(CROWDED),
+     {"layout": CROWDED, "n_agents": 7, "request_queue_size": 4, "msg_bits": 2,
+      "reward_type": "TWO_STAGE", "max_inactivity_steps": 40}, 500),
+    ("crowded-12ag", "agents: 12, requests: 6, reward: global, layout: %s" % json.dumps(CROWDED),
+     {"layout": CROWDED, "n_agents": 12, "request_queue_size": 6, "reward_type": "GLOBAL"}, 300),
+]
+TINY = {"column_height": 8, "shelf_rows": 1, "shelf_columns": 3, "n_agents": 2, "msg_bits": 0,
+        "sensor_range": 1, "request_queue_size": 2, "max_inactivity_steps": None,
+        "max_steps": None, "reward_type": "INDIVIDUAL"}
+DRIVES = [0.1, 0.5, 0.15, 0.15, 0.1]
+
+
+class Rware:
+    def __init__(self, params):
+        from rware.warehouse import RewardType, Warehouse
+        kinds = {**TINY, **params}
+        self.env = Warehouse(**{**kinds, "reward_type": RewardType[kinds["reward_type"]]})
+        self.n, self.bits = kinds["n_agents"], kinds["msg_bits"]
+
+    def choices(self, draw, steps):
+        moves = draw.choice(5, (steps, self.n, 1), p=DRIVES)
+        bits = draw.integers(2, size=(steps, self.n, self.bits))
+        return np.concatenate([moves, bits], 2).astype(np.uint8)
+
+    def reset(self, seed):
+        return self.env.reset(seed=seed)[0]
+
+    def step(self, choices):
+        actions = [tuple(c) if self.bits else c[0] for c in choices.tolist()]
+        obs, rewards, over, _, _ = self.env.step(actions)
+        return obs, rewards, over
+
+
+WORLDS = [(f"rware-{name}", "rware", Rware, *rest) for name, *rest in RWARE]
+
+
+def packed(obs):
+    return b"".join(np.asarray(o, np.float32).tobytes() for o in obs)
+
+
+def play(world, k, choices):
+    """What the package says after the reset and after each step: bytes, rewards."""
+    yield packed(world.reset(SEED + k)), [0]
+    for chosen in choices:
+        obs, rewards, over = world.step(chosen)
+        yield (packed(obs) + np.asarray(rewards, np.float64).tobytes() + bytes([bool(over)]),
+               rewards)
+
+
+def compare(world, params, steps, program, episodes):
+    """Returns how much reward there was."""
+    total = 0.0
+    for k in range(episodes):
+        choices = world.choices(np.random.default_rng(k), steps)
+        program.stdin.write(choices.tobytes())
+        program.stdin.flush()
+        for t, (expected, rewards) in enumerate(play(world, k, choices)):
+            total += float(sum(rewards))
+            found = program.stdout.read(len(expected))
+            assert found == expected, f"episode {k}, step {t - 1}, params {{{params}}}"
+    return total
+
+
+def fnv(data):
+    """FNV-1a."""
+    h = 0xcbf29ce484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001b3 % 2**64
+    return h
+
+
+def print_episodes():
+    print("/* Written by tests/golden/packages.py --print. */\n"
+          "static const struct {\n"
+          "    const char *params;\n"
+          "    int n_steps;\n"
+          "    const char *choices; /* (steps, agents, heads) */\n"
+          "    uint64_t hash;       /* FNV-1a of what play_env.c writes for them */\n"
+          "} episodes[] = {")
+    for _, params, theirs, steps in RWARE:
+        world = Rware(theirs)
+        choices = world.choices(np.random.default_rng(0), min(steps, 60))
+        said = b"".join(said for said, _ in play(world, 0, choices))
+        ours = ", ".join(p for p in (params, f"reference_seed: {SEED}") if p)
+        digits = "".join(str(c) for c in choices.flat)
+        lines = "\n".join(f'"{digits[i:i + 80]}"' for i in range(0, len(digits), 80))
+        print(f"{{{json.dumps('{%s}' % ours)}, {len(choices)},\n{lines},\n{fnv(said):#x}u}},")
+    print("};")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("play_env", nargs="?")
+    parser.add_argument("--print", action="store_true")
+    parser.add_argument("--episodes", type=int, default=4)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    if args.print:
+        print_episodes()
+        return
+    worlds = [w for w in WORLDS if not args.names or any(n in w[0] for n in args.names)]
+    print(f"1..{len(worlds)}")
+    for i, (name, world_id, kind, params, theirs, steps) in enumerate(worlds, 1):
+        ours = ", ".join(p for p in (params, f"reference_seed: {SEED}") if p)
+        with subprocess.Popen([args.play_env, world_id, "{%s}" % ours, str(steps)],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            total = compare(kind(theirs), ours, steps, program, args.episodes)
+            program.stdin.close()
+            assert program.stdout.read() == b"" and program.wait() == 0
+        print(f"ok {i} - {name}: {args.episodes} episodes, rewards of {total:g}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        import numpy as np
+        import rware   # noqa: F401
+    except ImportError:
+        python = peers.python_with_peers()
+        if python and "BROOD_WITH_PEERS" not in os.environ:
+            os.environ["BROOD_WITH_PEERS"] = "1"
+            os.execv(python, [python, *sys.argv])
+        print("1..0 # SKIP no Python with the packages (tests/support/peers.py)")
+        sys.exit(SKIPPED)
+    warnings.simplefilter("ignore")
+    main()
