@@ -2,6 +2,7 @@
 
 #include "common/config/yaml_tree.h"
 #include "supervisor/env/env_class.h"
+#include "supervisor/env/pcg64.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,9 +22,13 @@ enum { NONE, NORTH, SOUTH, WEST, EAST, LOAD, N_ACTIONS };
 struct params {
     int64_t size, rows, columns, players, food;
     int64_t min_level, max_level, min_food_level, max_food_level, sight;
-    int cooperate, grid, observe_levels, normalize_reward;
+    int cooperate, grid, observe_levels, normalize_reward, food_levels;
+    int64_t reference_seed;
     double penalty;
 };
+
+enum { LEVELS_V3, LEVELS_OLD };
+static const char *const food_level_names[] = {"v3", "old", NULL};
 
 static const struct field fields[] = {
     {"size", FIELD_I64, SCHEMA_AT(struct params, size), SCHEMA_WITHIN(MIN_SIZE, MAX_SIZE),
@@ -48,6 +53,9 @@ static const struct field fields[] = {
     {"max_food_level", FIELD_I64, SCHEMA_AT(struct params, max_food_level),
      SCHEMA_WITHIN(0, MAX_FOOD_LEVEL), .default_text = "0",
      .doc = "highest level of food; 0: the sum of the three lowest players'"},
+    {"food_levels", FIELD_ENUM, SCHEMA_AT(struct params, food_levels),
+     .names = food_level_names, .default_text = "v3",
+     .doc = "old: food is below the highest level, as before November 2023"},
     {"sight", FIELD_I64, SCHEMA_AT(struct params, sight), .flags = FIELD_MEANING,
      SCHEMA_WITHIN(0, MAX_SIZE), .default_text = "0",
      .doc = "cells that a player sees in each direction; 0: all"},
@@ -62,6 +70,9 @@ static const struct field fields[] = {
      .doc = "players see players' levels"},
     {"normalize_reward", FIELD_BOOL, SCHEMA_AT(struct params, normalize_reward),
      .default_text = "true", .doc = "the rewards of an episode sum to 1"},
+    {"reference_seed", FIELD_I64, SCHEMA_AT(struct params, reference_seed),
+     SCHEMA_WITHIN(-1, 1e15), .default_text = "-1",
+     .doc = "-1: none; else episode k is the package's reset(seed + k)"},
 };
 const struct schema foraging_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 
@@ -127,15 +138,37 @@ static int32_t least(int32_t a, int32_t b)
 struct draws {
     const struct env_episode *e;
     uint64_t index;
+    int by_reference;
+    struct pcg64 reference;
 };
+
+static void begin_draws(const struct params *p, const struct env_episode *e,
+                        struct draws *ret)
+{
+    *ret = (struct draws){.e = e, .by_reference = p->reference_seed >= 0};
+    if (ret->by_reference)
+        pcg64_init(&ret->reference, (uint64_t)p->reference_seed + e->number);
+}
 
 /* Uniform in low .. high - 1. */
 static int32_t draw(struct draws *d, int32_t low, int32_t high)
 {
     double u;
 
+    if (d->by_reference)
+        return low + (int32_t)pcg64_integer(&d->reference, (uint32_t)(high - low));
     rng_uniform_f64(d->e->key, d->e->episode, d->index++, &u, 1);
     return low + (int32_t)(u * (double)(high - low));
+}
+
+/* The package permutes n levels, which are all alike here. */
+static void permute_levels(struct draws *d, int64_t n)
+{
+    uint32_t order[MAX_FOOD];
+    _Static_assert(MAX_PLAYERS <= MAX_FOOD, "room for either's levels");
+
+    if (d->by_reference)
+        pcg64_permutation(&d->reference, (uint32_t)n, order);
 }
 
 static int is_taken(const struct grid *g, size_t n_players, int32_t row, int32_t col)
@@ -149,6 +182,7 @@ static int is_taken(const struct grid *g, size_t n_players, int32_t row, int32_t
 
 static void place_players(struct world *w, struct grid *g, struct draws *d)
 {
+    permute_levels(d, w->p.players);
     for (size_t i = 0; i < w->n_players; i++) {
         struct player *p = &g->player[i];
         int tries = 0;
@@ -187,7 +221,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Returns the highest level of food: the parameter or, if that is 0, the sum of the
- * levels of the three weakest players. */
+ * levels of the three weakest players; one less by the old rule, unless players cooperate. */
 static int32_t most_level(const struct world *w, const struct grid *g)
 {
     int32_t levels[MAX_PLAYERS], sum = 0;
@@ -199,6 +233,8 @@ static int32_t most_level(const struct world *w, const struct grid *g)
     qsort(levels, w->n_players, sizeof(levels[0]), by_value);
     for (size_t i = 0; i < w->n_players && i < 3; i++)
         sum += levels[i];
+    if (w->p.food_levels == LEVELS_OLD && !w->p.cooperate && sum > w->p.min_food_level)
+        sum--;
     return sum;
 }
 
@@ -209,6 +245,7 @@ static void place_food(struct world *w, struct grid *g, struct draws *d)
         w->p.cooperate ? most : least((int32_t)w->p.min_food_level, most);
     int64_t placed = 0;
 
+    permute_levels(d, w->p.food);
     for (int tries = 0; placed < w->p.food && tries < ATTEMPTS; tries++) {
         int32_t row = draw(d, 1, w->rows - 1), col = draw(d, 1, w->cols - 1);
         int32_t *cell = &g->cell[row * w->cols + col];
@@ -225,8 +262,9 @@ static void foraging_reset(void *world, size_t copy, const struct env_episode *e
 {
     struct world *w = world;
     struct grid g = grid_of(w, copy);
-    struct draws d = {.e = episode};
+    struct draws d;
 
+    begin_draws(&w->p, episode, &d);
     memset(w->state + copy * w->state_width, 0, w->state_width * sizeof(*w->state));
     memset(w->last + copy * w->n_players, -1, w->n_players);
     place_players(w, &g, &d);

@@ -2,11 +2,16 @@
  * of them.
  *
  * Source   Albrecht & Ramamoorthy 2013; the rules as in Christianos et al. 2020 (Shared
- *          Experience Actor-Critic) and Papoudakis et al. 2021.
+ *          Experience Actor-Critic) and Papoudakis et al. 2021. With a reference_seed, an
+ *          episode is that of the Python package lbforaging 2.0.0 whose environment is
+ *          made anew and reset with that seed. (One that is reset again keeps players off
+ *          the places that they had before, which the seed does not say.)
  * Grid     size x size cells, or rows x columns; food never lies on the border nor beside
  *          other food. Players have levels min_level .. max_level, food min_food_level ..
  *          max_food_level, or up to the sum of the three lowest player levels; with
- *          `cooperate` always the highest.
+ *          `cooperate` always the highest. `food_levels: old` is the rule of the package
+ *          before November 2023, which Papoudakis et al. 2021 used: food stays below that
+ *          sum.
  * Actions  0 none, 1 north, 2 south, 3 west, 4 east, 5 load. A move onto food, off the
  *          grid, or to where another player goes or stays, is none.
  * Load     the players beside a food who load it together get it if their levels sum to

@@ -110,6 +110,14 @@ uint32_t pcg64_integer(struct pcg64 *g, uint32_t n)
     return (uint32_t)(m >> 32);
 }
 
+static void exchange(uint32_t *x, uint32_t i, uint32_t j)
+{
+    const uint32_t was = x[i];
+
+    x[i] = x[j];
+    x[j] = was;
+}
+
 static int is_among(uint32_t x, const uint32_t *drawn, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -127,10 +135,27 @@ void pcg64_choose(struct pcg64 *g, uint32_t n, uint32_t k, uint32_t *ret)
 
         ret[i] = is_among(x, ret, i) ? last : x;
     }
-    for (uint32_t i = k; i-- > 1;) {
-        const uint32_t j = pcg64_integer(g, i + 1), x = ret[i];
+    for (uint32_t i = k; i-- > 1;)
+        exchange(ret, i, pcg64_integer(g, i + 1));
+}
 
-        ret[i] = ret[j];
-        ret[j] = x;
-    }
+/* Uniform in 0 .. most, of which NumPy takes the lowest bits until they fit. */
+static uint32_t integer_by_bits(struct pcg64 *g, uint32_t most)
+{
+    uint32_t mask = most, x;
+
+    for (int shift = 1; shift < 32; shift *= 2)
+        mask |= mask >> shift;
+    do
+        x = next32(g) & mask;
+    while (x > most);
+    return x;
+}
+
+void pcg64_permutation(struct pcg64 *g, uint32_t n, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < n; i++)
+        ret[i] = i;
+    for (uint32_t i = n; i-- > 1;)
+        exchange(ret, i, integer_by_bits(g, i));
 }

@@ -25,5 +25,7 @@ uint32_t pcg64_integer(struct pcg64 *g, uint32_t n);
 /* Draws k different numbers of 0 .. n-1 in random order, as Generator.choice(n, k, replace=False)
  * does; k <= n <= 10000. */
 void pcg64_choose(struct pcg64 *g, uint32_t n, uint32_t k, uint32_t *ret);
+/* Draws the numbers 0 .. n-1 in random order, as Generator.permutation(n) does. */
+void pcg64_permutation(struct pcg64 *g, uint32_t n, uint32_t *ret);
 
 #endif

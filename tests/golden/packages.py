@@ -75,7 +75,59 @@ class Rware:
         return obs, rewards, over
 
 
-WORLDS = [(f"rware-{name}", "rware", Rware, *rest) for name, *rest in RWARE]
+# name, parameters here, those of the package where they differ
+FORAGING = [
+    ("8x8-2p-2f", "", {}),
+    ("8x8-2p-2f-coop", "cooperate: true", {"force_coop": True}),
+    ("2s-10x10-3p-3f", "size: 10, players: 3, food: 3, sight: 2",
+     {"field_size": (10, 10), "players": 3, "max_num_food": 3, "sight": 2}),
+    ("15x15-4p-5f", "size: 15, players: 4, food: 5, max_level: 3, penalty: 0.1",
+     {"field_size": (15, 15), "players": 4, "max_num_food": 5, "sight": 15,
+      "max_player_level": 3, "penalty": 0.1}),
+    ("grid-6x9-9p-2f", "rows: 6, columns: 9, players: 9, grid: true, sight: 2, "
+     "observe_levels: false, normalize_reward: false, min_food_level: 2, max_food_level: 4",
+     {"field_size": (6, 9), "players": 9, "grid_observation": True, "sight": 2,
+      "observe_agent_levels": False, "normalize_reward": False, "min_food_level": 2,
+      "max_food_level": 4}),
+]
+EIGHT = {"players": 2, "min_player_level": 1, "max_player_level": 2, "min_food_level": 1,
+         "max_food_level": None, "field_size": (8, 8), "max_num_food": 2, "sight": 8,
+         "max_episode_steps": 10**9, "force_coop": False}
+
+
+class Foraging:
+    """Made anew for each episode: one that is reset remembers where players were."""
+
+    def __init__(self, params):
+        self.params, self.env = {**EIGHT, **params}, None
+
+    def choices(self, draw, steps):
+        return draw.choice(6, (steps, self.params["players"], 1),
+                           p=[0.05, 0.15, 0.15, 0.15, 0.15, 0.35]).astype(np.uint8)
+
+    def reset(self, seed):
+        from gymnasium.spaces import Box
+        from lbforaging.foraging import ForagingEnv
+
+        class Mended(ForagingEnv):
+            """Its own Box of a grid has one axis, which Gymnasium refuses."""
+
+            def _get_observation_space(self):
+                if not self._grid_observation:
+                    return super()._get_observation_space()
+                side = 2 * self.sight + 1
+                return Box(0, np.inf, (3, side, side), np.float32)
+
+        self.env = Mended(**self.params)
+        return self.env.reset(seed=seed)[0]
+
+    def step(self, choices):
+        obs, rewards, over, _, _ = self.env.step(choices[:, 0].tolist())
+        return obs, rewards, over
+
+
+WORLDS = [*((f"rware-{name}", "rware", Rware, *rest) for name, *rest in RWARE),
+          *((f"foraging-{name}", "foraging", Foraging, *rest, 100) for name, *rest in FORAGING)]
 
 
 def packed(obs):
@@ -157,6 +209,7 @@ def main():
 if __name__ == "__main__":
     try:
         import numpy as np
+        import lbforaging   # noqa: F401
         import rware   # noqa: F401
     except ImportError:
         python = peers.python_with_peers()

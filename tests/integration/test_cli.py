@@ -229,8 +229,8 @@ ENVS = {
         (f"agent_{i}", 1, [2]) for i in range(2)]),
     "foraging": ({"size": 8, "rows": 0, "columns": 0, "players": 2, "food": 2,
                   "min_level": 1, "max_level": 2, "min_food_level": 1, "max_food_level": 0,
-                  "sight": 0, "cooperate": False, "penalty": 0, "grid": False,
-                  "observe_levels": True, "normalize_reward": True}, [
+                  "food_levels": "v3", "sight": 0, "cooperate": False, "penalty": 0, "grid": False,
+                  "observe_levels": True, "normalize_reward": True, **SEED}, [
         (f"player_{i}", 12, [6]) for i in range(2)]),
     "rware": ({"size": "tiny", "agents": 2, "difficulty": "normal", "requests": 0,
                "reward": "individual", "sensor_range": 1, "message_bits": 0,
@@ -253,7 +253,7 @@ def test_every_environment_is_told(w):
         assert all(a["action"] == sum(a["heads"]) and a["kind"] == "discrete"
                    for a in e["agents"]), e
         keys = [f"env.params.{key}" for key in params]
-        if "reference_seed" in params and e["id"] != "rware":
+        if "reference_seed" in params and e["id"] not in ("foraging", "rware"):
             keys = ["env.rules", "env.actions", *keys]
         assert [p["key"] for p in e["parameters"]] == keys, e
         for p in e["parameters"]:
