@@ -133,6 +133,11 @@ static int32_t least(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
+static int32_t most(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- reset ---- */
 
 struct draws {
@@ -240,9 +245,9 @@ static int32_t most_level(const struct world *w, const struct grid *g)
 
 static void place_food(struct world *w, struct grid *g, struct draws *d)
 {
-    const int32_t most = most_level(w, g);
+    const int32_t highest = most_level(w, g);
     const int32_t from =
-        w->p.cooperate ? most : least((int32_t)w->p.min_food_level, most);
+        w->p.cooperate ? highest : least((int32_t)w->p.min_food_level, highest);
     int64_t placed = 0;
 
     permute_levels(d, w->p.food);
@@ -252,7 +257,7 @@ static void place_food(struct world *w, struct grid *g, struct draws *d)
 
         if (!is_free_for_food(w, g, row, col))
             continue;
-        *cell = draw(d, from, most + 1);
+        *cell = draw(d, from, highest + 1);
         *g->all_food += *cell;
         placed++;
     }
@@ -378,6 +383,7 @@ static void foraging_step(void *world, const float *const *actions, double *cons
 
     for (size_t c = 0; c < w->n_copies; c++) {
         struct grid g = grid_of(w, c);
+        int over;
 
         for (size_t i = 0; i < w->n_players; i++) {
             const int32_t wanted =
@@ -394,8 +400,9 @@ static void foraging_step(void *world, const float *const *actions, double *cons
             if (w->intent[i] == LOAD)
                 load(w, &g, i, c, reward);
         }
+        over = is_empty(w, &g);
         for (size_t i = 0; i < w->n_players; i++)
-            terminated[i][c] = (uint8_t)is_empty(w, &g);
+            terminated[i][c] = (uint8_t)over;
     }
 }
 
@@ -463,15 +470,20 @@ static float *put_players(const struct world *w, const struct grid *g, size_t se
     return ret;
 }
 
+/* The food in sight, in row order; there is none beyond the field. */
 static float *put_food(const struct world *w, const struct grid *g,
                        const struct player *me, float *ret)
 {
-    for (int32_t row = me->row - w->sight; row <= me->row + w->sight; row++) {
-        for (int32_t col = me->col - w->sight; col <= me->col + w->sight; col++) {
-            if (food_at(w, g, row, col) > 0)
-                ret = foraging_put(ret, 3, row - me->row + least(w->sight, me->row),
-                                   col - me->col + least(w->sight, me->col),
-                                   food_at(w, g, row, col));
+    const int32_t top = most(me->row - w->sight, 0), left = most(me->col - w->sight, 0);
+    const int32_t bottom = least(me->row + w->sight, w->rows - 1);
+    const int32_t right = least(me->col + w->sight, w->cols - 1);
+
+    for (int32_t row = top; row <= bottom; row++) {
+        const int32_t *cell = g->cell + row * w->cols;
+
+        for (int32_t col = left; col <= right; col++) {
+            if (cell[col] > 0)
+                ret = foraging_put(ret, 3, row - top, col - left, cell[col]);
         }
     }
     return ret;
@@ -603,10 +615,10 @@ static void foraging_observe(void *world, size_t first, size_t n, float *const *
  * than three steps (is_free_for_food). Found by exhaustive search. */
 static int64_t most_food(int64_t size)
 {
-    static const uint8_t most[] = {0,  0,  0,  1,  1,  2,  4,  6,  8,  10,
-                                   13, 17, 20, 25, 29, 34, 40, 45, 52, 58};
+    static const uint8_t at_size[] = {0,  0,  0,  1,  1,  2,  4,  6,  8,  10,
+                                      13, 17, 20, 25, 29, 34, 40, 45, 52, 58};
 
-    return size < (int64_t)sizeof(most) ? most[size] : MAX_FOOD;
+    return size < (int64_t)sizeof(at_size) ? at_size[size] : MAX_FOOD;
 }
 
 /* Checks that food and players fit. For food on a field that is not square, checks the

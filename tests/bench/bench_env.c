@@ -1,4 +1,4 @@
-/* Joint steps per second of the particle worlds, 64 copies on one core, with observations
+/* Joint steps per second of the particle worlds and the grids, 64 copies on one core, with observations
  * and rewards, compared with the goal for each world. Arguments: names of worlds; none:
  * all of them are measured. */
 #include "supervisor/env/env.h"
@@ -109,7 +109,12 @@ int main(int argc, char **argv)
         {"simple", 0},           {"simple_adversary", 0}, {"simple_crypto", 0},
         {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0},
         {"simple_line", 0},      {"simple_formation", 0}, {"collect_treasure", 0}};
+    static const char *const grids[] = {"foraging", "rware"};
 
+    for (size_t i = 0; i < sizeof(grids) / sizeof(grids[0]); i++) {
+        if (is_wanted(grids[i], argc, argv))
+            measure(grids[i], ENV_ACTIONS_DISCRETE, ENV_RULES_MPE2, 0);
+    }
     for (size_t i = 0; i < sizeof(worlds) / sizeof(worlds[0]); i++) {
         if (!is_wanted(worlds[i].id, argc, argv))
             continue;
