@@ -89,6 +89,7 @@ extern const struct schema none_params;
 extern const struct env_ops none_ops;
 extern const struct env_ops foraging_ops;    /* scenario: none */
 extern const struct env_ops matrix_game_ops; /* scenario: struct matrix_game */
+extern const struct env_ops overcooked_ops;  /* scenario: none */
 extern const struct env_ops particle_ops;    /* scenario: struct particle_scenario */
 extern const struct env_ops rware_ops;       /* scenario: none */
 extern const struct env_ops toy_ops;         /* scenario: struct toy */

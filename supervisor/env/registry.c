@@ -4,6 +4,7 @@
 #include "supervisor/env/env_class.h"
 #include "supervisor/env/foraging.h"
 #include "supervisor/env/matrix_game.h"
+#include "supervisor/env/overcooked.h"
 #include "supervisor/env/particle_world.h"
 #include "supervisor/env/rware.h"
 #include "supervisor/env/toy.h"
@@ -77,6 +78,9 @@ static const struct env_class classes[] = {
     {{"foraging", "players on a grid collect food that may take several",
       &foraging_params},
      &foraging_ops,
+     NULL},
+    {{"overcooked", "two cooks make soups and serve them", &overcooked_params},
+     &overcooked_ops,
      NULL},
     {{"rware", "robots bring requested shelves of a warehouse to a goal", &rware_params},
      &rware_ops,

@@ -109,7 +109,7 @@ int main(int argc, char **argv)
         {"simple", 0},           {"simple_adversary", 0}, {"simple_crypto", 0},
         {"simple_push", 0},      {"simple_reference", 0}, {"simple_speaker_listener", 0},
         {"simple_line", 0},      {"simple_formation", 0}, {"collect_treasure", 0}};
-    static const char *const grids[] = {"foraging", "rware"};
+    static const char *const grids[] = {"foraging", "rware", "overcooked"};
 
     for (size_t i = 0; i < sizeof(grids) / sizeof(grids[0]); i++) {
         if (is_wanted(grids[i], argc, argv))

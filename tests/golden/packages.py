@@ -3,12 +3,14 @@
 own seeds must have the same observations, rewards and ends, byte for byte.
 
     packages.py PLAY_ENV [--episodes N] [NAME...]
-    packages.py --print > tests/supervisor/rware_episodes.h
+    packages.py --print | clang-format > tests/supervisor/package_episodes.h
 
-NAME: only worlds whose name contains one of these. tests/support/peers.py has the packages.
---print: one short episode of each of rware's, for test_rware.c, which needs no package.
+NAME: only worlds whose name contains one of these. tests/support/peers.py has the packages, but for
+overcooked_ai 1.1.0, which is published as sources alone and wants a module gym that is old.
+--print: one episode of each world, for test_package_episodes.c, which needs no package.
 """
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -55,6 +57,8 @@ DRIVES = [0.1, 0.5, 0.15, 0.15, 0.1]
 
 
 class Rware:
+    package, id = "rware", "rware"
+
     def __init__(self, params):
         from rware.warehouse import RewardType, Warehouse
         kinds = {**TINY, **params}
@@ -97,6 +101,7 @@ EIGHT = {"players": 2, "min_player_level": 1, "max_player_level": 2, "min_food_l
 
 class Foraging:
     """Made anew for each episode: one that is reset remembers where players were."""
+    package, id = "lbforaging", "foraging"
 
     def __init__(self, params):
         self.params, self.env = {**EIGHT, **params}, None
@@ -126,8 +131,67 @@ class Foraging:
         return obs, rewards, over
 
 
-WORLDS = [*((f"rware-{name}", "rware", Rware, *rest) for name, *rest in RWARE),
-          *((f"foraging-{name}", "foraging", Foraging, *rest, 100) for name, *rest in FORAGING)]
+# name, parameters here; layout, its parameters, and the weight of shaped rewards there
+TOMATOES = "XPXPX\nO 1 T\nX 2 X\nXDXSX"
+OVERCOOKED = [
+    *((name, f"layout: {name}", (theirs, {}, 1.0)) for name, theirs in (
+        ("cramped_room", "cramped_room"),
+        ("asymmetric_advantages", "asymmetric_advantages"),
+        ("coordination_ring", "coordination_ring"),
+        ("forced_coordination", "forced_coordination"),
+        ("counter_circuit", "counter_circuit_o_1order"))),
+    ("tomatoes", "layout: %s, shaping: 0.5, horizon: 200, recipes: {o: {value: 7, time: 3}, "
+     "ttt: {value: 30, time: 9, bonus: true}, ot: {value: 11, time: 2}}" % json.dumps(TOMATOES),
+     (TOMATOES,
+      {"start_all_orders": [{"ingredients": ["onion"]}, {"ingredients": ["tomato"] * 3},
+                            {"ingredients": ["onion", "tomato"]}],
+       "start_bonus_orders": [{"ingredients": ["tomato"] * 3}], "recipe_values": [7, 30, 11],
+       "recipe_times": [3, 9, 2]}, 0.5)),
+]
+
+
+class Overcooked:
+    """Nothing is drawn: episodes differ in their actions alone."""
+    package, id = "overcooked_ai_py", "overcooked"
+
+    def __init__(self, theirs):
+        layout, params, shaping = theirs
+        from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld
+        if params:
+            orders = params["start_all_orders"]
+            self.mdp = OvercookedGridworld.from_grid(
+                layout.split("\n"), {**params, "all_orders": orders})
+        else:
+            self.mdp = OvercookedGridworld.from_layout_name(layout)
+        self.shaping, self.horizon = shaping, 200 if params else 400
+
+    def choices(self, draw, steps):
+        return draw.choice(6, (steps, 2, 1),
+                           p=[0.15, 0.15, 0.15, 0.15, 0.05, 0.35]).astype(np.uint8)
+
+    def look(self):
+        return self.mdp.lossless_state_encoding(self.state, horizon=self.horizon)
+
+    def reset(self, _):
+        self.state = self.mdp.get_standard_start_state()
+        return self.look()
+
+    def step(self, choices):
+        from overcooked_ai_py.mdp.actions import Action
+        actions = [Action.INDEX_TO_ACTION[c] for c in choices[:, 0]]
+        self.state, info = self.mdp.get_state_transition(self.state, actions)
+        served = sum(info["sparse_reward_by_agent"])
+        return (self.look(), [served + self.shaping * own
+                              for own in info["shaped_reward_by_agent"]], False)
+
+
+# name, class, parameters here, those of the package, steps
+WORLDS = [
+    *((f"rware-{name}", Rware, f"{ours}{', ' * bool(ours)}reference_seed: {SEED}", theirs, steps)
+      for name, ours, theirs, steps in RWARE),
+    *((f"foraging-{name}", Foraging, f"{ours}{', ' * bool(ours)}reference_seed: {SEED}", theirs,
+       100) for name, ours, theirs in FORAGING),
+    *((f"overcooked-{name}", Overcooked, ours, theirs, 400) for name, ours, theirs in OVERCOOKED)]
 
 
 def packed(obs):
@@ -157,6 +221,15 @@ def compare(world, params, steps, program, episodes):
     return total
 
 
+def run(play_env, episodes, world, ours, steps):
+    command = [play_env, world.id, "{%s}" % ours, str(steps)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        total = compare(world, ours, steps, program, episodes)
+        program.stdin.close()
+        assert program.stdout.read() == b"" and program.wait() == 0
+    return f"{episodes} episodes, rewards of {total:g}"
+
+
 def fnv(data):
     """FNV-1a."""
     h = 0xcbf29ce484222325
@@ -167,20 +240,21 @@ def fnv(data):
 
 def print_episodes():
     print("/* Written by tests/golden/packages.py --print. */\n"
+          "#include <stdint.h>\n\n"
           "static const struct {\n"
-          "    const char *params;\n"
+          "    const char *id, *params;\n"
           "    int n_steps;\n"
           "    const char *choices; /* (steps, agents, heads) */\n"
           "    uint64_t hash;       /* FNV-1a of what play_env.c writes for them */\n"
           "} episodes[] = {")
-    for _, params, theirs, steps in RWARE:
-        world = Rware(theirs)
-        choices = world.choices(np.random.default_rng(0), min(steps, 60))
+    for _, kind, ours, theirs, steps in WORLDS:
+        world = kind(theirs)
+        choices = world.choices(np.random.default_rng(0), 60 if kind is Rware else steps)
         said = b"".join(said for said, _ in play(world, 0, choices))
-        ours = ", ".join(p for p in (params, f"reference_seed: {SEED}") if p)
         digits = "".join(str(c) for c in choices.flat)
         lines = "\n".join(f'"{digits[i:i + 80]}"' for i in range(0, len(digits), 80))
-        print(f"{{{json.dumps('{%s}' % ours)}, {len(choices)},\n{lines},\n{fnv(said):#x}u}},")
+        print(f"{{\"{world.id}\", {json.dumps('{%s}' % ours)}, {len(choices)},\n{lines},\n"
+              f"{fnv(said):#x}u}},")
     print("};")
 
 
@@ -196,27 +270,21 @@ def main():
         return
     worlds = [w for w in WORLDS if not args.names or any(n in w[0] for n in args.names)]
     print(f"1..{len(worlds)}")
-    for i, (name, world_id, kind, params, theirs, steps) in enumerate(worlds, 1):
-        ours = ", ".join(p for p in (params, f"reference_seed: {SEED}") if p)
-        with subprocess.Popen([args.play_env, world_id, "{%s}" % ours, str(steps)],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
-            total = compare(kind(theirs), ours, steps, program, args.episodes)
-            program.stdin.close()
-            assert program.stdout.read() == b"" and program.wait() == 0
-        print(f"ok {i} - {name}: {args.episodes} episodes, rewards of {total:g}", flush=True)
+    for i, (name, kind, ours, theirs, steps) in enumerate(worlds, 1):
+        said = f"# SKIP no {kind.package}"
+        if importlib.util.find_spec(kind.package):
+            said = run(args.play_env, args.episodes, kind(theirs), ours, steps)
+        print(f"ok {i} - {name} {said}", flush=True)
 
 
 if __name__ == "__main__":
-    try:
-        import numpy as np
-        import lbforaging   # noqa: F401
-        import rware   # noqa: F401
-    except ImportError:
+    if not importlib.util.find_spec("rware"):
         python = peers.python_with_peers()
         if python and "BROOD_WITH_PEERS" not in os.environ:
             os.environ["BROOD_WITH_PEERS"] = "1"
             os.execv(python, [python, *sys.argv])
         print("1..0 # SKIP no Python with the packages (tests/support/peers.py)")
         sys.exit(SKIPPED)
+    import numpy as np
     warnings.simplefilter("ignore")
     main()

@@ -232,6 +232,8 @@ ENVS = {
                   "food_levels": "v3", "sight": 0, "cooperate": False, "penalty": 0, "grid": False,
                   "observe_levels": True, "normalize_reward": True, **SEED}, [
         (f"player_{i}", 12, [6]) for i in range(2)]),
+    "overcooked": ({"layout": "cramped_room", "recipes": "{ooo: {value: 20, time: 20}}",
+                    "shaping": 1, "horizon": 400}, [(f"cook_{i}", 520, [6]) for i in range(2)]),
     "rware": ({"size": "tiny", "agents": 2, "difficulty": "normal", "requests": 0,
                "reward": "individual", "sensor_range": 1, "message_bits": 0,
                "normalized_coordinates": False, "shelf_rows": 0, "shelf_columns": 0,

@@ -161,7 +161,7 @@ def test_every_world_shows_what_is_in_it(w):
     need_pil()
     envs = ["simple", "simple_adversary", "simple_crypto", "simple_push",
             "simple_reference", "simple_speaker_listener", "simple_spread", "simple_tag",
-            "simple_world_comm", "simple_formation", "collect_treasure", "foraging", "rware",
+            "simple_world_comm", "simple_formation", "collect_treasure", "foraging", "rware", "overcooked",
             "climbing", "penalty", "prisoners_dilemma", "stag_hunt", "matrix_game"]
     kinds = set()
     for env in envs:
