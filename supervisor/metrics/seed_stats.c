@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { RESAMPLES = 2000 };
-
 int seed_stats_order(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -24,14 +22,21 @@ static double mean_of(const double *x, size_t n)
     return sum / (double)n;
 }
 
-/* The sorted bootstrap means: each over n values drawn with replacement. */
+void seed_stats_interval(double *resampled, double *ret_low, double *ret_high)
+{
+    qsort(resampled, SEED_RESAMPLES, sizeof(*resampled), seed_stats_order);
+    *ret_low = resampled[SEED_RESAMPLES / 40];
+    *ret_high = resampled[SEED_RESAMPLES - 1 - SEED_RESAMPLES / 40];
+}
+
+/* The bootstrap means: each over n values drawn with replacement. */
 static double *resample(const double *x, size_t n)
 {
     const struct rng_key key = rng_key_make(0, "report", "bootstrap");
-    double *means = xcalloc(RESAMPLES, sizeof(*means));
+    double *means = xcalloc(SEED_RESAMPLES, sizeof(*means));
     double *u = xcalloc(n, sizeof(*u));
 
-    for (size_t r = 0; r < RESAMPLES; r++) {
+    for (size_t r = 0; r < SEED_RESAMPLES; r++) {
         double sum = 0;
 
         rng_uniform_f64(key, r, 0, u, n);
@@ -40,7 +45,6 @@ static double *resample(const double *x, size_t n)
         means[r] = sum / (double)n;
     }
     free(u);
-    qsort(means, RESAMPLES, sizeof(*means), seed_stats_order);
     return means;
 }
 
@@ -62,8 +66,7 @@ struct seed_stats seed_stats_of(double *values, size_t n)
         squares += (values[i] - s.mean) * (values[i] - s.mean);
     s.std = sqrt(squares / (double)(n - 1));
     means = resample(values, n);
-    s.low = means[RESAMPLES / 40];
-    s.high = means[RESAMPLES - 1 - RESAMPLES / 40];
+    seed_stats_interval(means, &s.low, &s.high);
     free(means);
     return s;
 }

@@ -23,4 +23,9 @@ struct seed_stats seed_stats_of(double *values, size_t n);
 /* Compares two doubles, for qsort. */
 int seed_stats_order(const void *a, const void *b);
 
+/* The 95 % percentile interval of a statistic that was computed of so many resamples of its
+ * values: sorts the results. */
+enum { SEED_RESAMPLES = 2000 };
+void seed_stats_interval(double *resampled, double *ret_low, double *ret_high);
+
 #endif
