@@ -3,6 +3,7 @@
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/report_html.h"
+#include "supervisor/cli/report_tasks.h"
 #include "supervisor/rundir/run_dir.h"
 #include "supervisor/study/study_dir.h"
 
@@ -15,7 +16,8 @@ struct request {
     const char *html; /* a file, or "-": the page is printed in place of the table */
     const char *play;
     enum report_play how;
-    int csv;
+    int csv, tasks;
+    struct cli_texts bounds; /* of tasks */
 };
 
 static int is_stdout(const char *path)
@@ -160,48 +162,93 @@ static int write_marl_eval(const struct request *q, char *const *paths, size_t n
                            struct err *err)
 {
     struct json j = {0};
-    int rc = report_put_marl_eval(paths, n, q->metric, &j, err);
+    struct trials trials;
+    const char *text;
+    size_t len;
+    int rc = report_trials_read(&trials, paths, n, q->metric, NULL, NULL, err);
 
-    if (rc == 0) {
-        size_t len;
-        const char *text = json_line(&j, &len);
-
-        rc = cli_write_file(q->marl_eval, text, len, err);
-    }
+    if (rc < 0)
+        return rc;
+    report_trials_put_marl_eval(&trials, &j);
+    text = json_line(&j, &len);
+    rc = cli_write_file(q->marl_eval, text, len, err);
     json_done(&j);
+    report_trials_done(&trials);
+    return rc;
+}
+
+/* The runs of a report, and what they are compared by. */
+struct compared {
+    char **paths;
+    size_t n;
+    struct report *curves; /* NULL: there are none; `why` is the reason */
+    struct err why;
+    struct report_tasks tasks; /* all-zero without --tasks */
+};
+
+static int compare_seeds(const struct cli *cli, const struct request *q,
+                         struct compared *c, struct err *err)
+{
+    if (report_make(&c->curves, c->paths, c->n, q->metric, on_left_out,
+                    (void *)(uintptr_t)cli, &c->why) == 0)
+        return print(cli, q, c->curves, err);
+    if (q->html == NULL || q->metric != NULL || q->svg != NULL)
+        return err_pass(err, &c->why);
+    /* a run that died early has a page, too */
+    (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, c->why.msg);
+    return 0;
+}
+
+static void on_known(void *ctx, const struct err *why)
+{
+    (void)why; /* the comparison over tasks has said which runs it leaves out */
+}
+
+static int compare_tasks(const struct cli *cli, const struct request *q,
+                         struct compared *c, struct err *err)
+{
+    struct json j = {0};
+    struct xstream picture;
+    int rc = report_tasks_make(&c->tasks, c->paths, c->n, q->metric, q->bounds.text,
+                               q->bounds.n, on_left_out, (void *)(uintptr_t)cli, err);
+
+    if (rc < 0)
+        return rc;
+    if (cli->json) {
+        report_tasks_put(&c->tasks, &j);
+        json_print(&j, stdout);
+    } else if (!is_stdout(q->html)) {
+        report_tasks_print_text(&c->tasks, stdout);
+    }
+    if (q->svg != NULL) {
+        report_tasks_print_svg(&c->tasks, xstream_begin(&picture));
+        rc = end_page(&picture, q->svg, err);
+    }
+    if (rc == 0 && q->html != NULL)
+        (void)report_make(&c->curves, c->paths, c->n, q->metric, on_known, NULL, &c->why);
     return rc;
 }
 
 static int report(const struct cli *cli, const struct request *q, char *const *runs,
                   size_t n, struct err *err)
 {
-    char **paths;
-    struct report *r = NULL; /* there are no curves; `why` is the reason */
+    struct compared c = {0};
     struct xstream page;
-    struct err why = {0};
-    size_t n_found;
-    int rc = find_runs(cli, runs, n, &paths, &n_found, err);
+    int rc = find_runs(cli, runs, n, &c.paths, &c.n, err);
 
-    if (n_found > 0)
-        rc = report_make(&r, paths, n_found, q->metric, on_left_out,
-                         (void *)(uintptr_t)cli, &why);
-    if (rc == 0)
-        rc = print(cli, q, r, err);
-    else if (n_found > 0 && (q->html == NULL || q->metric != NULL || q->svg != NULL))
-        rc = err_pass(err, &why);
-    else if (n_found > 0) { /* a run that died early has a page, too */
-        (void)fprintf(stderr, "brood %s: no curves: %s\n", cli->command->name, why.msg);
-        rc = 0;
-    }
+    if (c.n > 0)
+        rc = q->tasks ? compare_tasks(cli, q, &c, err) : compare_seeds(cli, q, &c, err);
     if (rc == 0 && q->marl_eval != NULL)
-        rc = write_marl_eval(q, paths, n_found, err);
+        rc = write_marl_eval(q, c.paths, c.n, err);
     if (rc == 0 && q->html != NULL) {
-        report_html_runs(paths, n_found, r, &why, q->how, xstream_begin(&page));
+        report_html_runs(c.paths, c.n, c.curves, &c.why, q->tasks ? &c.tasks : NULL,
+                         q->how, xstream_begin(&page));
         rc = end_page(&page, q->html, err);
     }
-    if (r != NULL)
-        report_free(r);
-    run_dir_list_free(paths, n_found);
+    if (c.curves != NULL)
+        report_free(c.curves);
+    report_tasks_done(&c.tasks);
+    run_dir_list_free(c.paths, c.n);
     return rc;
 }
 
@@ -250,6 +297,9 @@ static int check_request(const struct cli *cli, struct request *q)
                                         [REPORT_PLAY_ALWAYS] = "always",
                                         [REPORT_PLAY_NEVER] = "never",
                                         NULL};
+    struct err err = {0};
+    double low, high;
+    size_t len;
     int how;
 
     if (q->svg != NULL && !text_ends_with(q->svg, ".svg"))
@@ -257,6 +307,14 @@ static int check_request(const struct cli *cli, struct request *q)
     if (q->marl_eval != NULL && !text_ends_with(q->marl_eval, ".json"))
         return cli_usage(cli, "--marl-eval: %s: the values are written as .json",
                          q->marl_eval);
+    if (q->tasks && q->csv)
+        return cli_usage(cli, "%s",
+                         "--csv prints curves, which --tasks has none of: --json");
+    if (!q->tasks && q->bounds.n > 0)
+        return cli_usage(cli, "%s", "--bounds is for --tasks");
+    for (size_t i = 0; i < q->bounds.n; i++)
+        if (report_bounds_read(q->bounds.text[i], &len, &low, &high, &err) < 0)
+            return cli_usage(cli, "%s", err.msg);
     if (q->html != NULL && !is_stdout(q->html) && !text_ends_with(q->html, ".html") &&
         !text_ends_with(q->html, ".htm"))
         return cli_usage(cli, "--html: %s: a page is written as .html, or to - (stdout)",
@@ -284,12 +342,14 @@ static int run_report(struct cli *cli, void *values, int argc, char **argv)
     if (code != 0)
         return code;
     study = argc == 1 ? study_dir_find(cli->runs_dir, argv[0]) : NULL;
-    if (study != NULL && (q->play != NULL || q->metric != NULL || q->marl_eval != NULL)) {
+    if (study != NULL &&
+        (q->play != NULL || q->metric != NULL || q->marl_eval != NULL || q->tasks)) {
         free(study);
         return cli_usage(
             cli, "%s",
             q->play != NULL     ? "--play is for runs: the page of a study has no episode"
             : q->metric != NULL ? "--metric is for runs: a study's file names its column"
+            : q->tasks          ? "--tasks is for runs, as 'STUDY/*'"
                                 : "--marl-eval is for runs, as 'STUDY/*'");
     }
     if (study != NULL)
@@ -310,6 +370,15 @@ static const struct cli_option options[] = {
     {"csv", NULL, "print every point of every curve as CSV",
      CLI_FLAG(struct request, csv)},
     {"svg", "FILE", "draw the curves", CLI_TEXT(struct request, svg)},
+    {"tasks", NULL,
+     "compare algorithms over several environments: interquartile mean,\n"
+     "median, mean, optimality gap, performance profiles (--svg, --html,\n"
+     "--json) and probability of improvement",
+     CLI_FLAG(struct request, tasks)},
+    {"bounds", "TASK=LOW,HIGH",
+     "\nwith --tasks: values of a task that are scores 0 and 1 (repeatable;\n"
+     "default: its lowest and its highest run)",
+     CLI_TEXTS(struct request, bounds)},
     {"marl-eval", "FILE",
      "write the values in the format of the statistics package\n"
      "marl-eval, by environment, algorithm and seed, as .json",
@@ -341,6 +410,13 @@ const struct command cmd_report = {
         "out, with a line that names them. RUN may have * and ?, quoted: 'mappo-*' "
         "stands\n"
         "for all runs of such names, 'lr/*' for those of the study lr.\n"
+        "\n--tasks compares the algorithms of runs in several environments (Agarwal et "
+        "al.\n"
+        "2021). Each run has one score, from its last tenth. Each algorithm needs "
+        "equally\n"
+        "many runs in each task. A task is an environment, with env.params where they "
+        "differ.\n"
+        "Intervals: 2,000 resamples of each task's runs; the same runs give the same.\n"
         "\nOf a study (`brood sweep`): all trials, the best first, and how each key and "
         "value\n"
         "goes together; --svg draws parallel coordinates, and each key alone.\n"

@@ -64,12 +64,4 @@ void report_put_group(const struct report *r, const struct report_group *g,
 /* 720 x 420 pixels: for each group a line of means and a band of intervals; a legend. */
 void report_print_svg(const struct report *r, FILE *f);
 
-/* The runs' values in the format of the statistics package marl-eval (Gorsane et al. 2022,
- * "Towards a Standardised Performance Evaluation Protocol"): {"brood": {task: {algorithm:
- * {"seed_1": {"step_0": {"step_count", "return": [value]}, ..., "absolute_metrics": {"return":
- * [final]}}}}}}. A task is an environment's id; final as above. Arguments and errors as of
- * report_make, and ERR_ARG: two runs have one seed. */
-int report_put_marl_eval(char *const *paths, size_t n, const char *metric, struct json *j,
-                         struct err *err);
-
 #endif

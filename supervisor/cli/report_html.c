@@ -384,7 +384,8 @@ static void put_groups(const struct report *r, const struct err *why, struct jso
 }
 
 static void put_runs(const struct html_runs *all, const struct report *r,
-                     const struct err *why, struct json *j)
+                     const struct err *why, const struct report_tasks *tasks,
+                     struct json *j)
 {
     json_object(j);
     json_put_str(j, "version", BROOD_VERSION);
@@ -416,11 +417,28 @@ static void put_runs(const struct html_runs *all, const struct report *r,
     put_each("episode", all, put_episode, j);
     json_close(j);
     put_groups(r, why, j);
+    json_key(j, "tasks");
+    if (tasks != NULL)
+        report_tasks_put(tasks, j);
+    else
+        json_null(j);
     json_close(j);
 }
 
+/* For a browser that executes no script. */
+static void put_tasks(const struct report_tasks *tasks, FILE *html)
+{
+    struct xstream text;
+
+    report_tasks_print_text(tasks, xstream_begin(&text));
+    put_lines(xstream_end(&text), html);
+    free(text.text);
+    report_tasks_print_svg(tasks, html);
+}
+
 void report_html_runs(char *const *paths, size_t n, struct report *r,
-                      const struct err *why, enum report_play play, FILE *f)
+                      const struct err *why, const struct report_tasks *tasks,
+                      enum report_play play, FILE *f)
 {
     struct arena arena = ARENA_ZERO;
     struct html_runs all = {.run = xcalloc(n, sizeof(*all.run)),
@@ -439,6 +457,8 @@ void report_html_runs(char *const *paths, size_t n, struct report *r,
     (void)fputs("<h1>", html);
     put_text(title, html);
     (void)fputs("</h1>\n", html);
+    if (tasks != NULL)
+        put_tasks(tasks, html);
     if (r != NULL) {
         report_print_text(r, xstream_begin(&text));
         put_lines(xstream_end(&text), html);
@@ -448,7 +468,7 @@ void report_html_runs(char *const *paths, size_t n, struct report *r,
     } else {
         put_lines(why->msg, html);
     }
-    put_runs(&all, r, why, &j);
+    put_runs(&all, r, why, tasks, &j);
     put_file(title, &j, &without, f);
     free(title);
     for (size_t i = 0; i < n; i++) {

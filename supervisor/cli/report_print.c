@@ -1,4 +1,5 @@
 /* Prints a report as text, CSV, JSON and SVG. */
+#include "common/mem/xmalloc.h"
 #include "common/text/number_text.h"
 #include "common/text/plain_text.h"
 #include "supervisor/cli/report.h"
@@ -8,6 +9,7 @@
 #include "supervisor/study/lineage_report.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SPARKS = 24 };
@@ -138,27 +140,16 @@ void report_print_json(const struct report *r, FILE *f)
 static void put_curve(const struct svg_plot *a, const struct report_group *g,
                       size_t colour, FILE *f)
 {
-    if (g->n_runs > 1) { /* the band of the interval */
-        (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
-                      svg_colour(colour));
-        for (size_t k = 0; k < g->n_points; k++)
-            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
-                          svg_axis_at(&a->y, g->point[k].over.high));
-        for (size_t k = g->n_points; k > 0; k--)
-            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k - 1].steps),
-                          svg_axis_at(&a->y, g->point[k - 1].over.low));
-        (void)fputs("'/>\n", f);
+    struct svg_point *point = xcalloc(g->n_points, sizeof(*point));
+
+    for (size_t k = 0; k < g->n_points; k++) {
+        const struct report_point *from = &g->point[k];
+
+        point[k] = (struct svg_point){from->steps, from->over.mean, from->over.low,
+                                      from->over.high};
     }
-    if (g->n_points == 1) /* a line would not be seen */
-        (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
-                      svg_axis_at(&a->x, g->point[0].steps),
-                      svg_axis_at(&a->y, g->point[0].over.mean), svg_colour(colour));
-    (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
-                  svg_colour(colour));
-    for (size_t k = 0; k < g->n_points; k++)
-        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, g->point[k].steps),
-                      svg_axis_at(&a->y, g->point[k].over.mean));
-    (void)fputs("'/>\n", f);
+    svg_plot_curve(a, point, g->n_points, colour, f);
+    free(point);
 }
 
 void report_print_svg(const struct report *r, FILE *f)
@@ -178,15 +169,8 @@ void report_print_svg(const struct report *r, FILE *f)
     svg_plot_axes(&a, f);
     for (size_t i = 0; i < r->n_groups; i++)
         put_curve(&a, &r->group[i], i, f);
-    for (size_t i = 0; i < r->n_groups; i++) { /* the legend */
-        const double y = a.y.from - 18 * (double)(r->n_groups - i) + 4;
-
-        (void)fprintf(f,
-                      "<path d='M%.0f %.0fh20' stroke='%s' stroke-width='3'/>"
-                      "<text x='%.0f' y='%.0f' text-anchor='end'>",
-                      a.x.to - 20, y, svg_colour(i), a.x.to - 28, y + 4);
-        svg_escaped(f, r->group[i].name);
-        (void)fprintf(f, " (%zu)</text>\n", r->group[i].n_runs);
-    }
+    for (size_t i = 0; i < r->n_groups; i++)
+        svg_plot_legend(&a, a.y.from - 18 * (double)(r->n_groups - i) + 4, i,
+                        r->group[i].name, r->group[i].n_runs, f);
     (void)fputs("</svg>\n", f);
 }

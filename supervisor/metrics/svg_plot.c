@@ -79,17 +79,55 @@ void svg_plot_axes(const struct svg_plot *a, FILE *f)
         if (v + step <= v) /* a span of a few roundings */
             break;
     }
-    step = tick_step(a->x.high);
-    for (double v = 0; v <= a->x.high; v += step) {
+    step = tick_step(a->x.high - a->x.low);
+    for (double v = ceil(a->x.low / step) * step; v <= a->x.high; v += step) {
         const double x = svg_axis_at(&a->x, v);
 
         (void)fprintf(f,
                       "<path d='M%.1f %.0fv5' stroke='#333'/><text x='%.1f' "
                       "y='%.0f' text-anchor='middle'>%g</text>\n",
-                      x, foot, x, foot + 20, v);
+                      x, foot, x, foot + 20, fabs(v) < step / 1e6 ? 0.0 : v);
     }
     (void)fprintf(f,
                   "<path d='M%.0f %.0fV%.0fH%.0f' fill='none' stroke='#333'/>"
-                  "<text x='%.0f' y='%d' text-anchor='middle'>environment steps</text>\n",
-                  left, a->y.to, foot, right, (left + right) / 2, a->height - 10);
+                  "<text x='%.0f' y='%d' text-anchor='middle'>%s</text>\n",
+                  left, a->y.to, foot, right, (left + right) / 2, a->height - 10,
+                  a->x_label);
+}
+
+void svg_plot_curve(const struct svg_plot *a, const struct svg_point *p, size_t n,
+                    size_t colour, FILE *f)
+{
+    if (n > 0 && !isnan(p[0].low)) {
+        (void)fprintf(f, "<polygon fill='%s' fill-opacity='0.2' points='",
+                      svg_colour(colour));
+        for (size_t k = 0; k < n; k++)
+            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, p[k].x),
+                          svg_axis_at(&a->y, p[k].high));
+        for (size_t k = n; k > 0; k--)
+            (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, p[k - 1].x),
+                          svg_axis_at(&a->y, p[k - 1].low));
+        (void)fputs("'/>\n", f);
+    }
+    if (n == 1) /* a line would not be seen */
+        (void)fprintf(f, "<circle cx='%.1f' cy='%.1f' r='3' fill='%s'/>",
+                      svg_axis_at(&a->x, p[0].x), svg_axis_at(&a->y, p[0].y),
+                      svg_colour(colour));
+    (void)fprintf(f, "<polyline fill='none' stroke='%s' stroke-width='2' points='",
+                  svg_colour(colour));
+    for (size_t k = 0; k < n; k++)
+        (void)fprintf(f, "%.1f,%.1f ", svg_axis_at(&a->x, p[k].x),
+                      svg_axis_at(&a->y, p[k].y));
+    (void)fputs("'/>\n", f);
+}
+
+void svg_plot_legend(const struct svg_plot *a, double y, size_t colour, const char *name,
+                     size_t count, FILE *f)
+{
+    (void)fprintf(f,
+                  "<path d='M%.0f %.0fh20' stroke='%s' stroke-width='3'/>"
+                  "<text x='%.0f' y='%.0f' text-anchor='end'>",
+                  a->x.to - 20, y, svg_colour(colour), a->x.to - 28, y + 4);
+    svg_escaped(f, name);
+    (void)fprintf(f, " (%zu)</text>\n", count);
 }
