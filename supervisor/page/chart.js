@@ -18,9 +18,10 @@ const LINEAR = 1, LOG = 3, ASINH = 4;
 // A chart: title, plot and legend. set([{label, steps, values, low?, high?, colour?}, ...]) draws
 // lines, each at its own steps, or seconds; with the same labels as before, in place.
 export class Chart {
-  // look: how it is drawn (look.js); tools: of lookTools, to which it says where one has zoomed.
-  constructor(title, key = "", look = USUAL, tools = null) {
-    Object.assign(this, {title, key, look, tools, marks: [], state: "", beyond: 0});
+  // look: how it is drawn (look.js); tools: of lookTools, to which it says where one has zoomed; along:
+  // what the horizontal axis has, where it is not steps.
+  constructor(title, key = "", look = USUAL, tools = null, along = "") {
+    Object.assign(this, {title, key, look, tools, along, marks: [], state: "", beyond: 0});
     this.plotBox = el("div.plot");
     this.note = el("span.muted");
     this.titleNode = el("h3", title);
@@ -147,7 +148,7 @@ export class Chart {
       width, height: this.height(), legend: {show: false}, padding: [8, 18, 0, 0],
       scales: {x: {time: false, range: (u, low, high) => this.look.zoom ?? (low === high ? [low - 1, high + 1] : [low, high])},
         y: {distr: this.kind, range: (u, low, high) => this.rangeOf(u, low, high)}},
-      cursor: {sync: {key: "steps"}, y: false, drag: {x: true, y: false, setScale: false},
+      cursor: {sync: {key: this.along || "steps"}, y: false, drag: {x: true, y: false, setScale: false},
         bind: {dblclick: () => () => this.zoomTo(null)},
         dataIdx: (u, i, at) => nextTo(u.data[i], at),
         points: {size: 9, width: 2, stroke: css("--card"), fill: (u, i) => u.series[i].stroke(u, i)}},
@@ -199,13 +200,13 @@ export class Chart {
       const node = this.legend.children[i], value = lists[i][nextTo(lists[i], at ?? steps.length - 1)];
       if (node) text(node.lastChild, has(value) ? number(value) : "");
     });
-    text(this.note, at !== null && steps[at] !== undefined ? this.look.isTime ? `at ${duration(steps[at])}` : `step ${short(steps[at])}`
+    text(this.note, at !== null && steps[at] !== undefined ? this.look.isTime ? `at ${duration(steps[at])}` : `${this.along || "step"} ${short(steps[at])}`
       : this.beyond ? `${this.beyond} value${this.beyond > 1 ? "s" : ""} beyond` : "");
     attribute(this.note, "title", this.beyond ? "Few values stand far from the others; \"all values\" shows them" : null);
   }
 
   saveCsv() {
-    saveCsv(this.key || this.title, this.look.isTime ? "seconds" : "env_steps", this.series.map(s => s.label),
+    saveCsv(this.key || this.title, this.along || (this.look.isTime ? "seconds" : "env_steps"), this.series.map(s => s.label),
       uPlot.join(this.series.map(s => [s.steps, s.values])));
   }
 

@@ -28,6 +28,25 @@ function groupParts({metric, list, why}) {
         g.low === null ? "–" : `${exact(g.low)} to ${exact(g.high)}`, exact(g.iqm)].map(v => el("td.number", v))))))))];
 }
 
+// Algorithms compared over tasks, which only a report can have.
+function taskParts({tasks, algorithms, improvement, resamples}) {
+  const chart = new Chart("Part of the runs with a greater score, and 95 % interval", "tasks", undefined, null, "score");
+  chart.set(algorithms.map((a, k) => ({label: `${a.algorithm} (${a.runs} runs)`, steps: a.profile.tau, values: a.profile.above, colour: colour(k),
+    ...(a.iqm.low === null ? {} : {low: a.profile.low, high: a.profile.high})})));
+  const exact = n => String(Number(n.toPrecision(5)));
+  const estimate = e => el("td.number", e.value.toFixed(2), el("span.muted", e.low === null ? "" : ` ${e.low.toFixed(2)} to ${e.high.toFixed(2)}`));
+  const table = (heads, rows) => el("div.scroll", el("table", el("thead", el("tr", heads.map(([h, kind]) => el(`th${kind ?? ""}`, h)))), el("tbody", rows)));
+  const head = text => el("th", {scope: "row"}, text), figures = list => list.map(h => [h, ".number"]);
+  return el("section", el("h2", "Algorithms over tasks"), el("div.charts", chart.node),
+    el("p.muted.note", "Each run has one score, from the mean of its last tenth: 0 and 1 are the lowest and the highest run of its task, or as given. "
+      + `Intervals: ${whole(resamples)} stratified resamples.`),
+    table([["algorithm"], ...figures(["runs", "IQM", "median", "mean", "optimality gap"])], algorithms.map(a => el("tr", head(a.algorithm),
+      el("td.number", whole(a.runs)), [a.iqm, a.median, a.mean, a.optimality_gap].map(estimate)))),
+    table([["algorithm"], ["is better than"], ["with probability", ".number"]], improvement.map(p => el("tr", head(p.better), el("td", p.than), estimate(p.probability)))),
+    table([["task"], ["metric"], ...figures(["runs", "score 0", "score 1"])], tasks.map(t => el("tr", head(t.task), el("td", t.metric),
+      el("td.number", whole(t.runs)), el("td.number", exact(t.low)), el("td.number", exact(t.high))))));
+}
+
 // ---- what the runs' configurations differ in ----
 
 const SAME = new Set(["run.name"]); // differs always
@@ -113,7 +132,8 @@ export function showCompare(main, chosen) {
     said, grid,
     el("section", el("h2", "Runs"), el("div.scroll", el("table", el("thead", el("tr", el("th", "run"), el("th", "state"),
       el("th.number", "steps"), el("th.number", "last return"), el("th.number", "best return"), el("th.number", "at step"))), table))),
-    el("section", el("h2", "Differences of the configurations"), differences), report ? groupParts(report.groups) : "", records));
+    el("section", el("h2", "Differences of the configurations"), differences), report?.tasks ? taskParts(report.tasks) : "",
+    report ? groupParts(report.groups) : "", records));
 
   function list() {
     keyed(table, chosen, n => n, n => el("tr", {"data-run": n}, el("th", {scope: "row"}, el("a", {href: runUrl(n)}, name(n))), el("td", stateNode()),

@@ -162,6 +162,24 @@ def test_runs_stand_side_by_side(w):
     assert err == "brood report: left out: there is no run nothing in runs\n", err
 
 
+def test_algorithms_over_tasks_have_their_profiles(w):
+    for env in "simple", "simple_push":
+        for algorithm in "maddpg", "matd3":
+            w.brood("run", w.small(steps=200, evaluate=200), "--name", f"{env}-{algorithm}", "--seeds", "1,2", "-q",
+                    "--set", f"env.id={env}", "--set", "env.params=", "--set", f"defaults.algorithm={algorithm}")
+    page = page_of(w, "simple*", "--tasks", "--play", "never")
+    shown, = harness.json_lines(w.brood("report", "simple*", "--tasks", "--json")[0])
+    assert page.facts["tasks"] == shown
+    assert "probability that a run of the first is better than one of the second" in page.without_script
+    assert page.tags.count("svg") == 2, page.tags
+    first, (better, *_) = shown["algorithms"][0], shown["improvement"]
+    page.shows("Algorithms over tasks", "Part of the runs with a greater score", "maddpg (4 runs)",
+               f"{first['median']['value']:.2f} {first['median']['low']:.2f} to",
+               f"maddpg matd3 {better['probability']['value']:.2f} {better['probability']['low']:.2f} to",
+               "simple_push eval/team_return/adversary 4")
+    assert page_of(w, "simple*", "--play", "never").facts["tasks"] is None
+
+
 def test_text_of_a_run_is_text(w):
     run = train(w, "a")
     hostile = w.runs / HOSTILE
