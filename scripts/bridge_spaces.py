@@ -3,6 +3,7 @@
 A space is recognised by its attributes, named as in gymnasium.spaces, not by its class, so
 that spaces of other libraries work, too.
 """
+import array
 import math
 import struct
 import sys
@@ -75,15 +76,63 @@ def image_of(space):
     return shape if len(shape) == 3 else shape + [1]
 
 
+class Bounds:
+    """Of a Box whose `shape` entries begin at value `at` of an observation: a sequence of all lowest
+    values, and one of all highest ones, float32 as the values are."""
+
+    def __init__(self, what, shape, low, high, at=0):
+        self.what, self.shape, self.low, self.high, self.at = what, shape, low, high, at
+
+    def moved(self, by):
+        return Bounds(self.what, self.shape, self.low, self.high, self.at + by)
+
+    def with_bits(self):
+        """For rows that have a bit behind them, and are zeros where it is 0 (Entities)."""
+        rows, n = self.shape
+        low, high = array.array("f"), array.array("f")
+        for i in range(0, rows * n, n):
+            low.extend([min(x, 0) for x in self.low[i:i + n]] + [0])
+            high.extend([max(x, 0) for x in self.high[i:i + n]] + [1])
+        return Bounds(self.what, (rows, n + 1), low, high, self.at)
+
+    def find_outside(self, values):
+        """Says where the first value is that is outside; None: all are within."""
+        own = values[self.at:self.at + len(self.low)]
+        for i, (x, low, high) in enumerate(zip(own, self.low, self.high)):
+            if x < low or x > high:
+                return f"{self.entry(i)} is {x:g}, the space has {low:g} to {high:g}"
+        return None
+
+    def entry(self, i):
+        places = []
+        for n in reversed(self.shape):
+            i, place = divmod(i, n)
+            places.insert(0, str(place))
+        return "entry " + ", ".join(places) if places else "it"
+
+
+def bounds_of(space, what, shape):
+    """The Bounds of a Box; None: every value that can be sent is within."""
+    try:
+        low, high = (array.array("f", flatten(x)) for x in (space.low, space.high))
+    except TypeError:  # a Box whose bounds are no numbers has none
+        return None
+    n, all_are = math.prod(shape), (0, 255) if is_u8(space) else (-math.inf, math.inf)
+    low, high = (x * n if len(x) == 1 else x for x in (low, high))
+    if max(low, default=-math.inf) <= all_are[0] and min(high, default=math.inf) >= all_are[1]:
+        return None
+    return Bounds(what, shape, low, high)
+
+
 class Observation:
     """An observation space as `width` values, float32 or, if the space's are, uint8;
     encode(value) returns their `size` bytes. images: (first value, shape, uint8) of each of its
-    images; image: the shape if the whole is one."""
+    images; image: the shape if the whole is one. bounds: of each Box that has some."""
 
     def __init__(self, space, what, u8=None):
         self.what = what
         self.u8 = is_u8(space) if u8 is None else u8
-        self.images, self.image = [], None
+        self.images, self.image, self.bounds = [], None, []
         kind = kind_of(space)
         make = getattr(self, "make_" + kind.lower(), None)
         if make is None:
@@ -106,10 +155,22 @@ class Observation:
             if u8 and not self.u8:
                 self.described["image_part"]["uint8"] = True
 
+    def find_outside(self, data):
+        """(the Box, the place) of a value of encode's bytes that is outside of its Box; None: all are
+        within. Each Box is reported once."""
+        values = memoryview(data).cast("B" if self.u8 else "f")
+        for bounds in self.bounds:
+            if where := bounds.find_outside(values):
+                self.bounds.remove(bounds)
+                return bounds.what, where
+        return None
+
     def make_box(self, space):
         if image := image_of(space):
             self.images = [(0, image, is_u8(space))]
         shape = tuple(int(n) for n in space.shape)
+        if kind_of(space) == "Box" and (bounds := bounds_of(space, self.what, shape)):
+            self.bounds = [bounds]
         self.width = width = math.prod(shape)
         code, dtype = ("B", "u1") if self.u8 else ("f", "<f4")
         pack = struct.Struct(f"<{self.width}{code}").pack
@@ -188,6 +249,7 @@ class Observation:
         self.width = 0
         for _, part in parts:
             self.images += [(self.width + at, *image) for at, *image in part.images]
+            self.bounds += [bounds.moved(self.width) for bounds in part.bounds]
             self.width += part.width
         self.encode = lambda value: b"".join(
             [part.encode(value[name]) for name, part in parts])
@@ -217,7 +279,9 @@ class Entities(Observation):
         if self.width == 0:
             raise Refused(f"{self.what}: entities alone, expected numbers of the agent's own "
                           "beside them")
-        own, rows = self.encode, Observation(rows, f"{self.what}.{self.name}", False).encode
+        seen = Observation(rows, f"{self.what}.{self.name}", False)
+        own, rows = self.encode, seen.encode
+        self.bounds += [b.with_bits().moved(self.width) for b in seen.bounds]
         self.width += self.k * (shape[1] + 1)
         self.encode = lambda value: own(value) + self.put_there(
             rows(value[self.name]), [1] * self.k if mask is None else value[self.mask])

@@ -41,6 +41,9 @@ Metrics  env.metrics names numbers of the infos: infos[agent]["success"], or "su
          without any.
 Pictures brood eval --render x.gif makes it with render_mode="rgb_array" and shows what its
          render() returns.
+Warnings of what is allowed, but hardly meant: a value outside of its Box and a step without a
+         reward, among the first WATCHED steps of each copy; an agent that leaves without an end,
+         or is truncated without a last observation. Of each kind, the first one.
 Errors   an exception of the environment ends the process, and env.restart decides what
          follows. An environment that breaks PettingZoo's rules ends the run.
 Exact    an environment must be a function of its seed and actions. The bridge seeds
@@ -65,6 +68,8 @@ DEBIAN_PACKAGES = "/usr/lib/python3/dist-packages"
 FD_IN, FD_OUT = 3, 4
 MAX_PICTURE = 480  # pixels of its longer side
 PROTOCOL_VERSION = 1
+WATCHED = 200  # steps of each copy whose values are compared with what the spaces say
+MAX_WARNINGS = 32  # kinds of warnings that a process sends
 PROGRESS_S = 1.0  # during a long request, send `progress` this often
 ERR_ARG = -5001  # brood's error code for a bad argument
 ERR_AGENT = -5018  # and for a process that failed
@@ -257,11 +262,15 @@ def observation_at(env, agent):
 
 
 class Copy:
-    """One copy of the environment, and each agent's last observation and mask."""
+    """One copy of the environment, and each agent's last observation and mask. number: among all
+    copies of the run."""
 
-    def __init__(self, env, game):
+    def __init__(self, env, game, number):
         self.env = env
         self.game = game
+        self.number = number
+        self.time = 0
+        self.n_watched = 0
 
     def reset(self, seed):
         """Returns ([observation bytes], present bytes, [mask bytes]), each by agent."""
@@ -270,6 +279,7 @@ class Copy:
             sys.modules["numpy"].random.seed(seed)
         answer = self.env.reset(seed=seed)
         obs, infos = answer if isinstance(answer, tuple) else (answer, {})
+        self.time = 0
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
         self.live = [a in self.env.agents for a in self.game.agents]
@@ -280,10 +290,14 @@ class Copy:
         """rows: each agent's action. Returns what reset does, rewards, terminated bytes; and,
         if there are any, the values of the metrics."""
         game, live, reward, over = self.game, self.live, [], []
+        self.time += 1
+        self.n_watched += 1
         obs, rewards, ends, cuts, infos = five_of(self.env.step(
             {a: decode(row) for a, decode, row, lives
              in zip(game.agents, game.decoders, rows, live) if lives}))
         agents, ended = self.env.agents, None
+        if self.n_watched <= WATCHED:
+            self.watch_rewards(rewards, {*agents, *ends, *cuts})
         for i, a in enumerate(game.agents):
             here, cut = a in agents, cuts.get(a)
             # An agent that disappears without termination or truncation counts as
@@ -291,6 +305,8 @@ class Copy:
             end = ends.get(a, not here and not cut)
             reward.append(reward_of(a, rewards.get(a, 0.0)) if live[i] else 0.0)
             over.append(bool(live[i] and end))
+            if live[i] and not (here and a in obs):
+                self.watch_end(a, here, ends.get(a), cut, a in obs)
             live[i] = here and not end and not cut
             if here and not live[i] and ended is None:
                 ended = a
@@ -301,6 +317,28 @@ class Copy:
         return (self.seen, bytes(live), self.masks(), reward, bytes(over),
                 *([metrics] if metrics else []))
 
+    def warn(self, what, detail=None):
+        where = f"copy {self.number}, " + (f"step {self.time}" if self.time else "the reset")
+        self.game.warn(what, f"{where}: {detail}" if detail else where)
+
+    def watch_rewards(self, rewards, there):
+        """there: agents that the step says anything of."""
+        unpaid = [a for a, lives in zip(self.game.agents, self.live)
+                  if lives and a in there and a not in rewards]
+        if unpaid and not rewards:
+            self.warn("a step without any reward: all count as 0")
+        for a in unpaid if rewards else []:
+            self.warn(f"{a}: a step without a reward of it, which counts as 0")
+
+    def watch_end(self, a, here, end, cut, seen):
+        """For an agent that leaves, or of which there is no observation. end: None: nothing was
+        said of it."""
+        if cut and not end and not seen:
+            self.warn(f"{a}: truncated without an observation, the one before counts as its last")
+        elif not here and not end and not cut:
+            self.warn(f"{a}: it leaves `agents`, but was neither terminated nor truncated, and counts "
+                      f"as {'terminated' if end is None else 'truncated'}")
+
     def look(self, obs, infos, when):
         """Takes the observations and masks; an agent without a new observation keeps its
         last ones."""
@@ -309,6 +347,9 @@ class Copy:
             seen, info = obs.get(a), infos.get(a)
             if a in obs:
                 self.seen[i] = game.encoders[i](seen)
+                if self.n_watched <= WATCHED and \
+                        (outside := game.observations[i].find_outside(self.seen[i])):
+                    self.warn(f"{outside[0]}: an observation outside of its Box", outside[1])
             elif self.live[i]:
                 raise Refused(f"{a}: it is in `agents`, but {when} gives no observation "
                               "of it")
@@ -443,6 +484,7 @@ class Game:
         self.masks = self.has_masks(env)
         self.max_steps = limit_of(env)
         self.first_env = env
+        self.warned, self.warnings = set(), []
 
     def new_env(self):
         return as_parallel(self.make_env())
@@ -452,9 +494,18 @@ class Game:
         obs, infos = answer if isinstance(answer, tuple) else (answer, {})
         return any(mask_of(obs.get(a), infos.get(a)) is not None for a in self.agents)
 
-    def new_copy(self):
+    def new_copy(self, number=0):
         env, self.first_env = self.first_env or self.new_env(), None
-        return Copy(env, self)
+        return Copy(env, self, number)
+
+    def warn(self, what, where):
+        if what not in self.warned and len(self.warned) < MAX_WARNINGS:
+            self.warned.add(what)
+            self.warnings.append({"what": what, "where": where})
+
+    def take_warnings(self):
+        taken, self.warnings = self.warnings, []
+        return taken
 
     def described(self, name):
         names = names_of(self.agents)
@@ -610,6 +661,8 @@ class Server:
             answer["terminated"] = bytes(over)
             for values in metrics:
                 answer["metrics"] = struct.pack(f"<{len(values)}d", *values)
+        if self.game.warnings:
+            answer["warnings"] = self.game.take_warnings()
         if self.draws and copies:
             answer["picture"] = picture_of(self.copies[copies[-1]].env)
         return answer
@@ -621,7 +674,7 @@ class Server:
         for c, seed in zip(copies, seeds):
             self.current = c
             if self.copies[c] is None:
-                self.copies[c] = self.game.new_copy()
+                self.copies[c] = self.game.new_copy(self.first + c)
             parts.append(self.copies[c].reset(seed & 0x7fffffff))
             self.sign_of_life()
         return self.gather(copies, parts, 3)

@@ -37,9 +37,9 @@
  *                        action {kind "discrete" | "box" | "hybrid", heads [u...],
  *                        width u, low? f, high? f}}...]
  *   reset       copies, seed: each copy begins the episode that its seed determines
- *            -> obs, present, allowed? (where there are masks), picture?
+ *            -> obs, present, allowed? (where there are masks), picture?, warnings?
  *   step        copies, actions
- *            -> obs, reward, terminated, present, allowed?, picture?, metrics?
+ *            -> obs, reward, terminated, present, allowed?, picture?, metrics?, warnings?
  *   shutdown -> {}, and the process exits with 0
  *
  * present     the agent takes part in the copy's next step. The episode is over when
@@ -56,6 +56,10 @@
  *             knows no metrics.
  * picture     {width u, height u, rgb bin (height, width, 3)}: the last of the copies,
  *             drawn for people. It need not be reproducible.
+ * warnings    [{what str, where str}...]: what the environment does that is allowed, but hardly
+ *             meant (its agent and its kind), and an instance of it (copy, step, value), each of
+ *             up to ENV_WARNING_BYTES. People are told the first of each `what`, and of up to 32
+ *             of them. Those of answers to repeated requests are not shown.
  * Again       the same seed and the same actions must give the same answers, whatever
  *             other copies do and whichever process answers, so that a new process can
  *             replace a dead one.
@@ -69,5 +73,7 @@
 #define COMMON_MSG_ENV_PROTOCOL_H
 
 #define ENV_PROTOCOL_VERSION 1u
+/* Of a text of a warning, with its NUL; the rest of a longer one is cut. */
+#define ENV_WARNING_BYTES    160
 
 #endif

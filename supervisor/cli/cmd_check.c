@@ -158,27 +158,40 @@ static void report_bad(const struct cli *cli, const char *path, const struct err
     }
 }
 
+struct place {
+    const struct cli *cli;
+    const char *path, *key;
+};
+
+static void warn_of_env(void *ctx, const char *line)
+{
+    const struct place *at = ctx;
+
+    if (!at->cli->quiet)
+        (void)fprintf(stderr, "%s: %s: warning: %s\n", at->path, at->key, line);
+}
+
 /* Plays a few steps of an external environment. ERR_CONFIG, with file and line; ERR_AGENT, too, if
  * its process was killed. */
 static int check_env(const struct cli *cli, const char *path, const struct run_config *c,
                      struct err *err)
 {
-    const char *key = c->env.command != NULL ? "env.command" : "env.plugin";
+    struct place at = {cli, path, c->env.command != NULL ? "env.command" : "env.plugin"};
+    const struct env_trial_listener listener = {warn_of_env, &at};
     struct env_verdict verdict;
     struct err why = {0};
     char text[256];
-    int rc = env_trial(&c->env, c->run.seed, &verdict, &why);
+    int rc = env_trial(&c->env, c->run.seed, &listener, &verdict, &why);
 
     if (rc == ERR_INTERRUPTED)
         return err_pass(err, &why);
     if (rc < 0 && c->env.command != NULL)
-        return yaml_fail_since(c->env.command, key, err, &why);
+        return yaml_fail_since(c->env.command, at.key, err, &why);
     if (rc < 0)
         return err_set_at(err, err_is_failure(rc) ? rc : ERR_CONFIG,
-                          ERR_AT(.file = path, .key = key), "%s", why.msg);
-    if (verdict.differs && !cli->quiet)
-        (void)fprintf(stderr, "%s: %s: warning: %s\n", path, key,
-                      env_verdict_text(&verdict, text, sizeof(text)));
+                          ERR_AT(.file = path, .key = at.key), "%s", why.msg);
+    if (verdict.differs)
+        warn_of_env(&at, env_verdict_text(&verdict, text, sizeof(text)));
     return 0;
 }
 

@@ -4,10 +4,14 @@
 #include "common/mem/xmalloc.h"
 #include "supervisor/env/external.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TABLES = 4 }; /* a run has two: for training and for evaluations */
+enum {
+    MAX_TABLES = 4,   /* a run has two: for training and for evaluations */
+    MAX_WARNINGS = 32 /* kinds that are reported */
+};
 
 struct env_host {
     struct env_host_args args;
@@ -19,6 +23,8 @@ struct env_host {
     enum env_on_failure on_failure; /* likewise */
     struct env_failure *failures;   /* that are known, in the order of compare */
     size_t n_failures, failures_cap;
+    char *warnings[MAX_WARNINGS]; /* the kinds so far */
+    size_t n_warnings;
 };
 
 struct env_host *env_host_new(const struct env_host_args *args)
@@ -37,6 +43,8 @@ void env_host_free(struct env_host *h)
         return;
     free(h->logs);
     free(h->failures);
+    for (size_t i = 0; i < h->n_warnings; i++)
+        free(h->warnings[i]);
     free(h);
 }
 
@@ -153,6 +161,21 @@ void env_host_set_limits(struct env_host *h, const struct env_config *config)
     h->has_limits = 1;
     for (size_t i = 0; i < h->n; i++)
         limit(h, h->tables[i]);
+}
+
+void env_host_on_warning(struct env_host *h, const char *process, const char *what,
+                         const char *where)
+{
+    char line[512];
+
+    for (size_t i = 0; i < h->n_warnings; i++)
+        if (strcmp(h->warnings[i], what) == 0)
+            return;
+    if (h->n_warnings == MAX_WARNINGS || h->args.on_warning == NULL)
+        return;
+    h->warnings[h->n_warnings++] = xstrdup(what);
+    (void)snprintf(line, sizeof(line), "%s (%s)", what, where);
+    h->args.on_warning(h->args.ctx, process, line);
 }
 
 /* ---- episodes that fail ---- */

@@ -53,6 +53,9 @@ struct env_host_args {
     void (*on_failed)(void *ctx, const struct err *why);
     /* An episode is skipped, before the run goes on without it; NULL: nobody is told. */
     void (*on_skipped)(void *ctx, const struct env_skip *s);
+    /* The environment does what is hardly meant; once for each kind, in one line. NULL: nobody
+     * is told. */
+    void (*on_warning)(void *ctx, const char *process, const char *line);
     void (*on_stopped)(
         void *ctx); /* all processes have ended; may be called from env_host_stop */
     void *ctx;
@@ -89,6 +92,9 @@ void env_host_on_failed(struct env_host *h, const struct err *why);
 void env_host_on_inexact(struct env_host *h, const char *line);
 void env_host_on_stopped(struct env_host *h);
 void env_host_on_skipped(struct env_host *h, const struct env_skip *s);
+/* what: the kind, of which only the first is reported; where: an instance. Both short. */
+void env_host_on_warning(struct env_host *h, const char *process, const char *what,
+                         const char *where);
 int env_host_has_failures(const struct env_host *h);
 int env_host_is_known(const struct env_host *h, const struct env_failure *f);
 /* Whether failing episodes are skipped; configured: what the host's table began with. */

@@ -19,6 +19,7 @@ enum { FEW_STEPS = 8, STEPS = 128, ROUND_MS = 500, MAX_PLAYERS = 2 };
 struct trial {
     struct ask *ask;
     struct env_host *host;
+    const struct env_trial_listener *listener;
     struct vec_env *env;
     size_t n_players; /* copies; with two, there are two rounds */
     struct rng_key key;
@@ -163,6 +164,14 @@ static void on_inexact(void *ctx, const char *line)
 {
 }
 
+static void on_warning(void *ctx, const char *process, const char *line)
+{
+    const struct trial *t = ctx;
+
+    if (t->listener != NULL)
+        t->listener->on_warning(t->listener->ctx, line);
+}
+
 static void on_failed(void *ctx, const struct err *why)
 {
     struct trial *t = ctx;
@@ -217,6 +226,7 @@ static int open_trial(struct trial *t, const struct env_config *config, uint64_t
                                        .on_event = on_event,
                                        .on_inexact = on_inexact,
                                        .on_failed = on_failed,
+                                       .on_warning = on_warning,
                                        .on_stopped = on_stopped,
                                        .ctx = t};
     struct env_host_args own = args;
@@ -238,11 +248,12 @@ static int open_trial(struct trial *t, const struct env_config *config, uint64_t
     return 0;
 }
 
-int env_trial(const struct env_config *config, uint64_t seed, struct env_verdict *ret,
+int env_trial(const struct env_config *config, uint64_t seed,
+              const struct env_trial_listener *listener, struct env_verdict *ret,
               struct err *err)
 {
     struct env_config own = *config;
-    struct trial t = {.n_players = config->verify ? 2 : 1};
+    struct trial t = {.listener = listener, .n_players = config->verify ? 2 : 1};
     struct binaries bin;
     int fd, rc;
 

@@ -22,8 +22,16 @@ struct env_verdict {
     size_t step; /* the first step with different answers; 0: the reset */
 };
 
-/* Does nothing for a built-in environment. seed: of the episodes and the random actions. */
-int env_trial(const struct env_config *config, uint64_t seed, struct env_verdict *ret,
+/* What the trial finds that is no failure: one line each, as in env_host_args. */
+struct env_trial_listener {
+    void (*on_warning)(void *ctx, const char *line);
+    void *ctx;
+};
+
+/* Does nothing for a built-in environment. seed: of the episodes and the random actions. listener:
+ * NULL: nobody is told. */
+int env_trial(const struct env_config *config, uint64_t seed,
+              const struct env_trial_listener *listener, struct env_verdict *ret,
               struct err *err);
 
 /* A clause for messages: "this environment is not reproducible: ...". */

@@ -266,6 +266,13 @@ static int parse_agent(struct env_agent *a, const msgpack_object *map, struct er
     return obs > 0 ? 0 : err_set(err, ERR_PROTOCOL, "%s observes nothing", a->name);
 }
 
+void external_make_plain(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
 /* The name comes from the program and is displayed: only printable text is kept, and of a
  * long one, such as a path, the end. */
 static int parse_name(char *ret, size_t size, const msgpack_object *answer,
@@ -285,9 +292,7 @@ static int parse_name(char *ret, size_t size, const msgpack_object *answer,
     kept = len < size ? len : size - sizeof(cut);
     (void)snprintf(ret, size, "%s%.*s", kept < len ? cut : "", (int)kept,
                    kept > 0 ? name->via.str.ptr + len - kept : "");
-    for (char *p = ret; *p != '\0'; p++)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    external_make_plain(ret);
     return 0;
 }
 

@@ -37,5 +37,7 @@ void external_pack_configure(const struct external *f, size_t copies, size_t fir
 int external_parse(struct env_spec *ret, const msgpack_object *answer,
                    struct arena *arena, struct err *err);
 int external_same_spec(const struct env_spec *a, const struct env_spec *b);
+/* Replaces what is not printable in a text of a program. */
+void external_make_plain(char *text);
 
 #endif

@@ -114,6 +114,10 @@ int external_check_presence(const struct external_world *w,
 /* Keeps the picture of an answer, if it has one. */
 int external_take_picture(struct external_world *w, const struct external_process *p,
                           const msgpack_object *body, struct err *err);
+/* Passes the warnings of an answer to the host. */
+int external_take_warnings(const struct external_world *w,
+                           const struct external_process *p, const msgpack_object *body,
+                           struct err *err);
 /* Checksum of the answer's i-th copy, chained to `sum`. */
 uint32_t external_sum(const struct external_world *w, enum external_kind kind,
                       const struct external_answer *a, size_t i, uint32_t sum);

@@ -2,9 +2,11 @@
 #include "supervisor/env/external_internal.h"
 
 #include "common/mem/xmalloc.h"
+#include "common/msg/env_protocol.h"
 #include "common/wire/crc32c.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_SIDE = 4096 }; /* of a picture */
@@ -271,6 +273,37 @@ int external_take_picture(struct external_world *w, const struct external_proces
     memcpy(w->pixels, rgb, len);
     w->picture = (struct scene_picture){(size_t)width, (size_t)height, w->pixels};
     return 0;
+}
+
+static int take_text(const msgpack_object *map, const char *key,
+                     char ret[ENV_WARNING_BYTES], struct err *err)
+{
+    const msgpack_object *o = map->type == MSGPACK_OBJECT_MAP ? msg_get(map, key) : NULL;
+
+    if (o == NULL || o->type != MSGPACK_OBJECT_STR)
+        return err_set(err, ERR_PROTOCOL, "warnings: one without a string `%s`", key);
+    (void)snprintf(ret, ENV_WARNING_BYTES, "%.*s", (int)o->via.str.size, o->via.str.ptr);
+    external_make_plain(ret);
+    return 0;
+}
+
+int external_take_warnings(const struct external_world *w,
+                           const struct external_process *p, const msgpack_object *body,
+                           struct err *err)
+{
+    const msgpack_object *list = NULL;
+    int rc = msg_get_array(body, "warnings", &list, err);
+
+    for (uint32_t i = 0; rc == 0 && list != NULL && i < list->via.array.size; i++) {
+        char what[ENV_WARNING_BYTES], where[ENV_WARNING_BYTES];
+
+        rc = take_text(&list->via.array.ptr[i], "what", what, err);
+        if (rc == 0)
+            rc = take_text(&list->via.array.ptr[i], "where", where, err);
+        if (rc == 0)
+            env_host_on_warning(w->host, p->name, what, where);
+    }
+    return rc < 0 ? wrap(p, p->kind, err) : 0;
 }
 
 uint32_t external_sum(const struct external_world *w, enum external_kind kind,

@@ -220,6 +220,8 @@ static int receive(struct external_world *w, size_t process, const struct msg *r
         rc = external_check_presence(w, p, ret, &err);
     if (rc == 0)
         rc = external_take_picture(w, p, &response->body, &err);
+    if (rc == 0)
+        rc = external_take_warnings(w, p, &response->body, &err);
     if (rc < 0)
         external_fail(w, &err);
     return !w->failed;

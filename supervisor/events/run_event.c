@@ -146,6 +146,7 @@ static const struct kind {
     [RUN_EVENT_EXACT] = {"exact", J | P, FIELDS(why_fields)},
     [RUN_EVENT_NOT_PORTABLE] = {"not-portable", J | P, FIELDS(why_fields),
                                 run_fold_not_portable},
+    [RUN_EVENT_WARNING] = {"warning", J | P, FIELDS(why_fields)},
     [RUN_EVENT_OPENED] = {"opened", J | P, FIELDS(why_fields)},
     [RUN_EVENT_SPAWN] = {"spawn", J | P, FIELDS(life_fields), run_fold_spawn, "starting"},
     [RUN_EVENT_HELLO] = {"hello", J | P, FIELDS(life_fields), run_fold_process},

@@ -36,7 +36,8 @@ enum run_event_kind {
     RUN_EVENT_INEXACT,      /* why: they differ from those of an undisturbed run */
     RUN_EVENT_EXACT,        /* why: another build or CPU, but the bytes are the same */
     RUN_EVENT_NOT_PORTABLE, /* why: only this kind of machine gives them */
-    RUN_EVENT_OPENED, /* why: which agent may do what besides, by its key `confine` */
+    RUN_EVENT_WARNING, /* why: what an external environment does that is hardly meant */
+    RUN_EVENT_OPENED,  /* why: which agent may do what besides, by its key `confine` */
     /* Its processes: agents, and those of an external environment. */
     RUN_EVENT_SPAWN,   /* process: pid */
     RUN_EVENT_HELLO,   /* process: pid; it sent its first message */

@@ -159,7 +159,7 @@ static int verify_env(struct training *t, struct err *err)
 
     if (t->args->resume != NULL || !env->verify)
         return 0;
-    if (env_trial(env, t->config->run.seed, &verdict, &why) == ERR_INTERRUPTED)
+    if (env_trial(env, t->config->run.seed, NULL, &verdict, &why) == ERR_INTERRUPTED)
         return err_pass(err, &why);
     if (verdict.differs)
         vec_env_mark_inexact(t->env, env_verdict_text(&verdict, text, sizeof(text)));

@@ -255,6 +255,14 @@ static void on_skipped(void *ctx, const struct env_skip *s)
         training_fail(t, &err);
 }
 
+static void on_warning(void *ctx, const char *process, const char *line)
+{
+    struct training *t = ctx;
+
+    training_log(t, "%s: warning: %s", process, line);
+    training_event(t, WARNING, .why = line);
+}
+
 /* The round that has begun is lost, and no more: a resume tries it again. */
 static void on_failed(void *ctx, const struct err *why)
 {
@@ -290,6 +298,7 @@ void training_make_env_host(struct training *t)
         .on_inexact = on_inexact,
         .on_failed = on_failed,
         .on_skipped = on_skipped,
+        .on_warning = on_warning,
         .on_stopped = on_stopped,
         .ctx = t};
 

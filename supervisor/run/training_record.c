@@ -34,7 +34,7 @@ static int try_pictures(struct training *t, struct err *err)
     if (!env_config_is_external(&env) || !renders_are_wanted(t->config))
         return 0;
     env.draws = 1;
-    rc = env_trial(&env, t->config->run.seed, &verdict, &why);
+    rc = env_trial(&env, t->config->run.seed, NULL, &verdict, &why);
     if (rc == ERR_INTERRUPTED)
         return err_pass(err, &why);
     if (rc < 0)

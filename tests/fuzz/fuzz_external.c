@@ -40,6 +40,12 @@ static void on_inexact(void *ctx, const char *line)
     CHECK(line[0] != '\0' && strchr(line, '\n') == NULL);
 }
 
+static void on_warning(void *ctx, const char *process, const char *line)
+{
+    for (; *line != '\0'; line++)
+        CHECK(*line >= ' ' && *line <= '~');
+}
+
 static void on_failed(void *ctx, const struct err *why)
 {
 }
@@ -181,6 +187,8 @@ static int take(struct external_world *w, enum external_kind kind, const struct 
         r = external_check_finite(w, p, &x, &err);
     if (r == 0)
         r = external_check_presence(w, p, &x, &err);
+    if (r == 0)
+        r = external_take_warnings(w, p, &m->body, &err);
     if (r < 0) {
         check_refusal(r, &err);
         return 0;
@@ -247,6 +255,7 @@ static void run_dialogue(struct input *in, struct arena *arena)
     const struct env_host_args args = {.on_event = on_event,
                                        .on_inexact = on_inexact,
                                        .on_failed = on_failed,
+                                       .on_warning = on_warning,
                                        .on_stopped = on_stopped};
     struct env_host *host = env_host_new(&args);
     struct msg m = {0};

@@ -182,6 +182,39 @@ def test_parts_are_side_by_side(w):
     assert seen(both, {"far": (np.array([3, 4]), 0), "card": 1}) == [0, 1, 3, 4, 1, 0]
 
 
+def outside(space, *values):
+    """What the bridge says of the first value that is outside of its Box, of each observation."""
+    o = observation_of(space, "a", ["things", "there"])
+    return [o.find_outside(o.encode(value)) for value in values]
+
+
+def test_values_outside_of_a_box_are_found(w):
+    box = spaces.Box(np.array([-1, -np.inf, 0.1]), np.array([1, 2, np.inf]))
+    at_bounds = [np.array([1, 2, 1e30]), [-1, -np.inf, np.float32(0.1)]]
+    found = ("a", "entry 1 is 3, the space has -inf to 2")
+    assert outside(box, *at_bounds, [0, 3, 4]) == [None, None, found]
+    assert outside(box, [0, 3, 0], [0, 3, 0]) == [found, None]  # each is told once
+    assert outside(box, [np.nan, 0, 0]) == [("a", "entry 2 is 0, the space has 0.1 to inf")]
+    assert outside(spaces.Box(0, 1, (2, 1, 2)), np.ones((2, 1, 2)), [[[0, 0]], [[1, -2]]]) == \
+        [None, ("a", "entry 1, 0, 1 is -2, the space has 0 to 1")]
+    assert outside(spaces.Box(0, 1, ()), 1.5) == [("a", "it is 1.5, the space has 0 to 1")]
+    assert outside(types.SimpleNamespace(low=None, high=None, shape=(1,)), [7]) == [None]
+    picture = np.full((2, 2), 200, np.uint8)
+    assert outside(spaces.Box(0, 255, (2, 2), np.uint8), picture) == [None]
+    assert outside(spaces.Box(0, 9, (2, 2), np.uint8), picture) == \
+        [("a", "entry 0, 0 is 200, the space has 0 to 9")]
+    parts = spaces.Dict({"kind": spaces.Discrete(3), "speed": spaces.Box(0, 5, (2,)),
+                         "more": spaces.Tuple([spaces.Box(-1, 1, (1,))])})
+    assert outside(parts, *[{"kind": 2, "speed": [0, 6], "more": ([7],)}] * 3) == \
+        [("a.speed", "entry 1 is 6, the space has 0 to 5"),
+         ("a.more.0", "entry 0 is 7, the space has -1 to 1"), None]
+    rows = spaces.Dict({"own": spaces.Box(0, 1, (1,)), "things": spaces.Box(2, 3, (2, 2)),
+                        "there": spaces.MultiBinary(2)})
+    value = {"own": [0], "things": [[2, 3], [9, 9]], "there": [1, 0]}
+    assert outside(rows, value, {**value, "there": [1, 1]}) == \
+        [None, ("a.things", "entry 1, 0 is 9, the space has 0 to 3")]
+
+
 def test_only_an_agents_own_mask_is_left_out(w):
     mask, place = spaces.Box(0, 1, (4,), np.int8), spaces.Box(0, 9, (2,))
     own = spaces.Dict({"action_mask": mask, "observation": place})
@@ -424,6 +457,62 @@ def test_masks_are_found_where_pettingzoo_has_them(w):
         # An agent without a new observation keeps its last mask.
         assert copy.step([[1, 0]] * 3)[2] == [bytes([1, 1])] * 2 + [bytes([1, 0])]
         assert copy.step([[1, 0]] * 3)[2][1] == bytes([1, 0])
+
+
+class Careless(Walk):
+    """Leaves its Box from step 2 on, and forgets rewards, an end, or an observation."""
+
+    def __init__(self, what="", said=()):
+        super().__init__()
+        self.what, self.said = what, dict(said)
+
+    def step(self, actions):
+        obs, rewards, ends, cuts, infos = super().step(actions)
+        rewards |= dict.fromkeys(self.said, 0)
+        if self.what == "box" and self.time > 1:
+            obs = {a: 10 * x for a, x in obs.items()}
+        if self.what == "unpaid":
+            rewards = {}
+        if self.what == "one":
+            rewards.pop("long", None)
+        if self.what == "cut" and self.time == 3:
+            obs = {}
+        return obs, rewards, ends | self.said, cuts, infos
+
+
+def warnings(what):
+    """What is told of three steps, twice."""
+    game = game_of(Careless, what=what, said={"lost": True})
+    copy = game.new_copy(7)
+    for seed in (1, 1):
+        copy.reset(seed)
+        for _ in range(3):
+            copy.step([[1, 0]] * 3)
+    return [f"{w['what']} ({w['where']})" for w in game.take_warnings()]
+
+
+def test_what_is_hardly_meant_is_told_once(w):
+    assert warnings("nothing") == []
+    entry = "entry 0 is {}, the space has 0 to 9"
+    assert warnings("box") == [
+        f"short: an observation outside of its Box (copy 7, step 2: {entry.format(20)})",
+        f"long: an observation outside of its Box (copy 7, step 2: {entry.format(20)})"]
+    assert warnings("unpaid") == ["a step without any reward: all count as 0 (copy 7, step 1)"]
+    assert warnings("one") == [
+        "long: a step without a reward of it, which counts as 0 (copy 7, step 1)"]
+    assert warnings("cut") == ["long: truncated without an observation, the one before counts as "
+                               "its last (copy 7, step 3)"]
+
+
+def test_who_leaves_without_a_word_is_told(w):
+    for said, says in (({}, "terminated"), ({"lost": False}, "truncated")):
+        game = game_of(Careless, said=said)
+        copy = game.new_copy()
+        copy.reset(1)
+        over = copy.step([[1, 0]] * 3)[4]
+        assert {"what": "lost: it leaves `agents`, but was neither terminated nor truncated, and "
+                        f"counts as {says}", "where": "copy 0, step 1"} in game.take_warnings()
+        assert over[2] == (says == "terminated")
 
 
 class Late(Walk):

@@ -326,6 +326,54 @@ def test_check_plays_a_few_random_steps(w):
         assert " step: " in err, err
 
 
+CARELESS = """
+import sys
+sys.path.insert(0, {examples!r})
+from hallway import Hallway
+
+
+class Careless(Hallway):
+    def __init__(self, what, **more):
+        super().__init__(**more)
+        self.what = what
+
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        if self.what == "box" and self.time == 3:
+            obs = {{a: [9.0] * len(x) for a, x in obs.items()}}
+        return obs, {{}} if self.what == "unpaid" else rewards, *rest
+
+
+parallel_env = Careless
+"""
+
+
+def is_told(patterns, lines):
+    """Which process is the first to say something depends on chance."""
+    assert len(lines) == len(patterns) and all(map(re.fullmatch, patterns, sorted(lines))), lines
+
+
+def test_what_is_hardly_meant_is_told_once(w):
+    file = bridged(w, w.write("careless.py", CARELESS.format(examples=str(EXAMPLES))),
+                   algorithm="random", evaluate=400)
+    entry = r"\(copy \d, step 3: entry 0 is 9, the space has -1 to 1\)"
+    lines = {"box": [fr"walker_{i}: an observation outside of its Box {entry}" for i in range(3)],
+             "unpaid": [r"a step without any reward: all count as 0 \(copy \d, step 1\)"],
+             "nothing": []}
+    for what, says in lines.items():
+        setting = f"env.params={{what: {what}, agents: 3, length: 9}}"
+        err = w.brood("check", file, "--set", setting, "--set", "env.verify=true")[1]
+        before = f"{file}: env.command: warning: "
+        assert all(x.startswith(before) for x in err.splitlines()), err
+        is_told(says, [x.removeprefix(before) for x in err.splitlines()])
+        # Two processes of a run train, and two evaluate.
+        w.brood("run", file, "--set", setting, "--name", what)
+        told = re.findall(r'event=warning why="(.*)"', (w.run_dir(what) / "journal").read_text())
+        is_told(says, told)
+        log = (w.run_dir(what) / "logs" / "supervisor.log").read_text()
+        assert log.count(": warning: ") == len(says), log
+
+
 KINDS = """
 import sys
 sys.path.insert(0, {support!r})
@@ -537,6 +585,7 @@ RUDE = {
     "nan-5": r"env_0: answer to step: observation of scout_0 in copy 1: entry 2 is nan|"
              r"env_1: answer to step: observation of scout_0 in copy 3: entry 2 is nan",
     "infinite-4": r"env_[01]: answer to step: reward of rover_0 in copy [02] is inf",
+    "warns_badly-4": r"env_[01]: answer to step: warnings: one without a string `where`",
     "short-4": r"env_[01]: answer to step: obs: 36 bytes, expected 40",
     "maskless-4": r"env_[01]: answer to step: allowed is missing",
     "nobody-2": r"env_[01]: answer to reset: copy [02] has no agent after its reset",

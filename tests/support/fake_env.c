@@ -212,9 +212,28 @@ static void put_array(const char *key, const void *array, size_t stride_bytes, s
     }
 }
 
+/* The second one is of the same kind, and the third has no `where`. */
+static void put_warnings(void)
+{
+    static const char *const where[] = {"step 1: \x1b[31m", "step 2"};
+
+    msg_key(&f.out, "warnings");
+    msg_array(&f.out, is_mode("warns_badly") ? 3 : 2);
+    for (size_t i = 0; i < 2; i++) {
+        msg_map(&f.out, 2);
+        msg_put_str(&f.out, "what", "rover_0: it is\nslow");
+        msg_put_str(&f.out, "where", where[i]);
+    }
+    if (is_mode("warns_badly")) {
+        msg_map(&f.out, 1);
+        msg_put_str(&f.out, "what", "scout_0: it is lost");
+    }
+}
+
 static void answer(size_t n, int is_step)
 {
     struct answer *a = &f.answer;
+    const int warns = is_due("warns") || is_due("warns_badly");
 
     if (is_due("nan") || is_due("nan_nobody") ||
         (is_mode("forgets") && f.n_request == f.n - 1 && !is_first(0)))
@@ -224,7 +243,9 @@ static void answer(size_t n, int is_step)
     if (is_due("nobody") || is_due("nan_nobody"))
         memset(a->present, 0, sizeof(a->present));
     msg_begin_response(&f.out, f.in.id);
-    msg_map(&f.out, (is_step ? 5 : 3) - (is_due("maskless") ? 1 : 0));
+    msg_map(&f.out, (is_step ? 5 : 3) - (is_due("maskless") ? 1 : 0) + (warns ? 1 : 0));
+    if (warns)
+        put_warnings();
     put_array("obs", a->obs, sizeof(a->obs[0]), n, sizeof(float), obs_width);
     put_array("present", a->present, sizeof(a->present[0]), n, 1, NULL);
     if (is_step) {
