@@ -193,7 +193,8 @@ class Turns:
 
     @property
     def agents(self):
-        return self.env.agents
+        """Without those that have ended: AEC environments keep them until their turn."""
+        return [a for a in self.env.agents if not self.is_over(a)]
 
     def observation_space(self, agent):
         return space_of(self.env, "observation_space", agent)
@@ -205,9 +206,15 @@ class Turns:
         return self.env.terminations.get(agent) or self.env.truncations.get(agent)
 
     def remove_ended(self):
-        """AEC environments keep an agent that has ended until its turn."""
-        while self.env.agents and self.is_over(self.env.agent_selection):
-            self.env.step(None)
+        """Lets agents that have ended go, while it is their turn. Returns what `look` gave for them."""
+        env, ended = self.env, []
+        if env.agents and self.is_over(env.agent_selection):
+            ended = [a for a in env.agents if self.is_over(a)]
+        obs, infos = self.look(ended)
+        while env.agents and self.is_over(env.agent_selection):
+            env.step(None)
+        gone = [a for a in ended if a not in env.agents]
+        return {a: obs[a] for a in gone}, {a: infos[a] for a in gone}
 
     def look(self, agents):
         infos = {a: self.env.infos.get(a) for a in agents}
@@ -216,22 +223,25 @@ class Turns:
     def reset(self, seed):
         self.env.reset(seed=seed)
         self.remove_ended()
-        return self.look(self.env.agents)
+        return self.look(self.agents)
 
     def step(self, actions):
-        env, acting = self.env, list(self.env.agents)
+        env, acting = self.env, self.agents
         rewards = dict.fromkeys(acting, 0.0)
+        ends, cuts, obs, infos = {}, {}, {}, {}
         for _ in acting if self.together else acting[:1]:
-            agent = env.agent_selection
-            if self.is_over(agent):
+            if not env.agents:
                 break
-            env.step(actions[agent])
+            env.step(actions[env.agent_selection])
             for a in acting:
                 rewards[a] += reward_of(a, env.rewards.get(a, 0.0))
-        ends, cuts = dict(env.terminations), dict(env.truncations)
-        obs, infos = self.look(acting)
-        self.remove_ended()
-        return obs, rewards, ends, cuts, infos
+            ends.update(env.terminations)
+            cuts.update(env.truncations)
+            seen, told = self.remove_ended()
+            obs.update(seen)
+            infos.update(told)
+        seen, told = self.look([a for a in acting if a not in obs])
+        return obs | seen, rewards, ends, cuts, infos | told
 
     def render(self):
         return self.env.render()
@@ -282,7 +292,8 @@ class Copy:
         self.time = 0
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
-        self.live = [a in self.env.agents for a in self.game.agents]
+        agents = self.env.agents
+        self.live = [a in agents for a in self.game.agents]
         self.look(obs, infos, "the reset")
         return self.seen, bytes(self.live), self.masks()
 

@@ -666,6 +666,60 @@ def test_in_a_turn_game_the_one_whose_turn_it_is_acts(w):
         assert copy.env.env.moves == [("player_1", 1), ("player_2", 0)]
 
 
+class Three(Nim):
+    """Of three players, who takes two ends at once, and stays in `agents` until its next turn, as AEC
+    has it; the others play on. After three rounds all are cut."""
+
+    possible_agents = ["player_1", "player_2", "player_3"]
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed)
+        self.turns = 0
+
+    def step(self, action):
+        me, order = self.agent_selection, self.agents[:]
+        self.rewards = dict.fromkeys(order, 0)
+        if self.terminations[me] or self.truncations[me]:
+            assert action is None
+            self.agents.remove(me)
+            del self.terminations[me], self.truncations[me]
+        else:
+            self.moves.append((me, action))
+            self.rewards[me] = 1
+            self.terminations[me] = action == 1
+            self.turns += 1
+        if self.turns == 6:
+            self.truncations = dict.fromkeys(self.agents, True)
+        self.agent_selection = order[(order.index(me) + 1) % len(order)]
+
+    def observe(self, agent):
+        assert agent in self.agents, agent
+        return super().observe(agent)
+
+
+def test_who_ends_in_its_own_turn_waits_for_the_next_one(w):
+    copy = game_of(Three).new_copy()
+    assert list(copy.reset(0)[1]) == [1, 1, 1]
+    two, one = [0, 1], [1, 0]
+    told = [copy.step([two, one, one])] + [copy.step([one] * 3) for _ in range(5)]
+    assert [(list(t[1]), t[3], list(t[4])) for t in told] == [
+        ([0, 1, 1], [1, 0, 0], [1, 0, 0]), ([0, 1, 1], [0, 1, 0], [0, 0, 0]),
+        ([0, 1, 1], [0, 0, 1], [0, 0, 0]), ([0, 1, 1], [0, 1, 0], [0, 0, 0]),
+        ([0, 1, 1], [0, 0, 1], [0, 0, 0]), ([0, 0, 0], [0, 1, 0], [0, 0, 0])], told
+    assert [me for me, _ in copy.env.env.moves] == [f"player_{i}" for i in (1, 2, 3, 2, 3, 2)]
+    assert not copy.env.env.agents and not copy.game.take_warnings()
+
+    class InTurn(Three):
+        metadata = {"is_parallelizable": True}
+    copy = game_of(InTurn).new_copy()
+    copy.reset(0)
+    told = [copy.step([one, two, one]), copy.step([one] * 3), copy.step([one] * 3)]
+    assert [(list(t[1]), t[3], list(t[4])) for t in told] == [
+        ([1, 0, 1], [1, 1, 1], [0, 1, 0]), ([1, 0, 1], [1, 0, 1], [0, 0, 0]),
+        ([0, 0, 0], [1, 0, 0], [0, 0, 0])], told
+    assert [me for me, _ in copy.env.env.moves] == [f"player_{i}" for i in (1, 2, 3, 1, 3, 1)]
+
+
 class Together(Nim):
     """As mpe2.simple_v3.env: all choose in their turn, then the world moves. Who took one
     ends; both get their choice as reward, at the end of the cycle."""
