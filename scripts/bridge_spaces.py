@@ -481,11 +481,26 @@ class Action:
             return b"".join(masks) + numbers
         mask = flatten(value)
         if self.kind == "MultiBinary" and 2 * len(mask) == self.width:
-            mask = [x for bit in mask for x in (bit != 1, bit != 0)]
+            mask = [x for bit in self.whole(mask, b"\0\1\2") for x in (bit != 1, bit != 0)]
         if len(mask) != self.choices:
             raise Refused(f"{self.what}: an action mask of {len(mask)}, expected "
                           f"{self.choices}")
-        return bytes([1 if x else 0 for x in mask]) + numbers
+        return self.whole(mask, b"\0\1") + numbers
+
+    def whole(self, mask, allowed):
+        """The bytes of a mask. Refuses other values than those, such as of a mask that is to be added
+        to logits: -1e9 would be taken for allowed."""
+        try:
+            ret = bytes(mask)
+        except (TypeError, ValueError):  # not all are integers
+            if odd := [x for x in mask if x not in (*allowed,)]:
+                raise Refused(f"{self.what}: an action mask with {odd[0]!r:.40}, expected 1 for "
+                              "what is allowed, and 0") from None
+            ret = bytes([int(x) for x in mask])
+        if odd := ret.translate(None, allowed):
+            raise Refused(f"{self.what}: an action mask with {odd[0]}, expected 1 for what is "
+                          "allowed, and 0")
+        return ret
 
     def is_by_part(self, value):
         return isinstance(value, dict) or (isinstance(value, (list, tuple)) and

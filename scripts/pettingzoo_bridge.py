@@ -32,9 +32,10 @@ Parts    a Box of two or three dimensions is an image (common/config/README.md, 
          that says which of them are there; without the second all are. They come last in the
          observation, each with that bit behind its numbers.
 Masks    an observation {"observation": ..., "action_mask": ...}, also if the space is
-         that of the observation alone; or infos[agent]["action_mask"]. An environment
-         must give masks from the first reset on, or never: later ones are refused. A
-         part of an action for which nothing is allowed counts as entirely allowed.
+         that of the observation alone; or infos[agent]["action_mask"]; 1 is allowed, 0 not, and
+         nothing else is a mask. An environment must give masks from the first reset on, or
+         never: later ones are refused. A part of an action for which nothing is allowed counts
+         as entirely allowed.
 Metrics  env.metrics names numbers of the infos: infos[agent]["success"], or "success" of
          what infos itself holds for all; "episode.r" is infos[agent]["episode"]["r"]. A
          step has the mean over the agents with such a number (true is 1), and none

@@ -346,6 +346,12 @@ def test_masks_are_of_each_heads_choices(w):
     assert mask(None) == bytes([1, 1, 1])
     assert mask(np.array([0, 1, 1], np.int8)) == mask([False, True, True]) == bytes([0, 1, 1])
     refused("a: an action mask of 2, expected 3", mask, [1, 1])
+    assert mask([0.0, 1, np.float32(1)]) == mask(np.array([0, 1, 1.0])) == bytes([0, 1, 1])
+    # What is added to logits, and what is no mask at all.
+    for odd, says in (([0, -1e9, 0], "-1000000000.0"), (np.array([0, -np.inf, 0]), "-inf"),
+                      ([0, np.nan, 1], "nan"), ([-5, 0, 0], "-5"), ([2, 0, 0], "2"),
+                      ([0, None, 1], "None"), ([0, 0.5, 1], "0.5"), (["1", 0, 0], "'1'")):
+        refused(f"a: an action mask with {says}, expected 1 for what is allowed, and 0", mask, odd)
     parts = (np.array([0, 1], np.int8), np.array([1, 1, 0], np.int8))
     mask = Action(spaces.MultiDiscrete([2, 3]), "a").mask
     assert mask(parts) == mask([0, 1, 1, 1, 0]) == bytes([0, 1, 1, 1, 0])
