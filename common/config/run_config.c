@@ -139,35 +139,45 @@ static void resolve_priority(struct run_config *c)
 
 /* Whether algorithms that learn from the newest rows of every copy use a key of
  * `experience`. They use all rows since the last update: they draw no batch and have no
- * warm-up. If update_every is no multiple of the number of copies, it is dropped together
- * with those keys, because it was meant for an algorithm that uses them. */
+ * warm-up. */
 static int is_for_windows(const void *ctx, const char *key)
 {
-    const int *keeps_interval = ctx;
-
-    if (strcmp(key, "update_every") == 0)
-        return *keeps_interval;
     return strcmp(key, "batch_size") != 0 && strcmp(key, "warmup") != 0 &&
            strcmp(key, "priority") != 0;
 }
 
-/* Drops or refuses the other keys of a section `experience`; returns their number. */
+static int is_no_interval(const void *ctx, const char *key)
+{
+    return strcmp(key, "update_every") != 0;
+}
+
+/* Drops or refuses the keys of a section `experience` that such an algorithm does not use; returns
+ * their number. If update_every is no multiple of the number of copies, it is dropped together with
+ * batch_size and warmup: it was meant for an algorithm that uses them. */
 static int drop_drawn(const struct loader *l, struct yaml_node *experience,
                       const char *path, int64_t update_every, const char *algorithm)
 {
+    const struct schema *schema = schema_find(&run_schema, "experience")->schema;
     const struct yaml_node *interval = yaml_find(experience, "update_every");
-    const int keeps_interval = interval == NULL || !loader_may_drop(l, interval) ||
-                               update_every % l->c->env.copies == 0 ||
-                               (yaml_find(experience, "batch_size") == NULL &&
-                                yaml_find(experience, "warmup") == NULL);
+    const int drops_interval = interval != NULL && loader_may_drop(l, interval) &&
+                               update_every % l->c->env.copies != 0 &&
+                               (yaml_find(experience, "batch_size") != NULL ||
+                                yaml_find(experience, "warmup") != NULL);
     char why[256];
+    int n, more;
 
     (void)snprintf(why, sizeof(why),
                    "not used by %s, which learns from the newest rows of every copy",
                    algorithm);
-    return loader_drop(l, experience, path,
-                       schema_find(&run_schema, "experience")->schema, is_for_windows,
-                       &keeps_interval, why);
+    n = loader_drop(l, experience, path, schema, is_for_windows, NULL, why);
+    if (n < 0 || !drops_interval)
+        return n;
+    (void)snprintf(why, sizeof(why),
+                   "found %lld, but %s needs a multiple of env.copies, %lld; its default "
+                   "takes its place",
+                   (long long)update_every, algorithm, (long long)l->c->env.copies);
+    more = loader_drop(l, experience, path, schema, is_no_interval, NULL, why);
+    return more < 0 ? more : n + more;
 }
 
 /* Returns the rows of one episode of every copy; if they are more than any capacity, the

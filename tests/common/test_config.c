@@ -829,8 +829,11 @@ START_TEST(a_complete_configuration_takes_another_choice)
         {ENV, "defaults.algorithm=mappo",
          "defaults.settings: dropped logit_penalty, temperature, policy, execute, "
          "own_batches, clip_by and exploration_noise: no setting of mappo\n"
-         "experience: dropped batch_size, warmup and update_every: not used by mappo, "
-         "which learns from the newest rows of every copy\n"},
+         "experience: dropped batch_size and warmup: not used by mappo, which learns "
+         "from "
+         "the newest rows of every copy\n"
+         "experience: dropped update_every: found 100, but mappo needs a multiple of "
+         "env.copies, 32; its default takes its place\n"},
         {ENV "defaults: {algorithm: ippo}\n", "defaults.algorithm=maddpg",
          "defaults.settings: dropped gae, n_step, clip_ratio, entropy, epochs, "
          "minibatches, normalize_observations, target_kl, value_norm, advantage_norm, "
