@@ -20,6 +20,7 @@ Kinds    PettingZoo's parallel environments.
          the actions of the others are ignored.
          Gymnasium's: a team of one agent; or, if the spaces of actions and of observations
          are Tuples of equal length (lb-foraging, rware), an agent for each of their parts.
+         terminations["__all__"] and truncations["__all__"], as of RLlib, end the episode.
 Spaces   Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those, flattened.
          Observations that are all uint8 (pictures) stay bytes, in messages and in the log;
          networks see 0 to 255. Discrete values become one-hot vectors in an observation. For
@@ -72,6 +73,7 @@ PROTOCOL_VERSION = 1
 WATCHED = 200  # steps of each copy whose values are compared with what the spaces say
 MAX_WARNINGS = 32  # kinds of warnings that a process sends
 PROGRESS_S = 1.0  # during a long request, send `progress` this often
+ALL = "__all__"  # in terminations or truncations: they are of all agents (RLlib)
 ERR_ARG = -5001  # brood's error code for a bad argument
 ERR_AGENT = -5018  # and for a process that failed
 
@@ -101,6 +103,15 @@ def five_of(answer):
         return answer
     raise Refused(f"its step gives {len(answer)} values, expected 5, with termination and "
                   "truncation apart: let a wrapper make it so")
+
+
+def known(agents, possible):
+    """Returns the agents, all of which must be possible ones."""
+    if not possible.issuperset(agents):
+        odd = next(a for a in agents if a not in possible)
+        raise Refused(f"{odd!s:.80}: in `agents`, but not in possible_agents, which has all that "
+                      "may ever appear")
+    return agents
 
 
 class Team:
@@ -190,12 +201,13 @@ class Turns:
     def __init__(self, env):
         self.env = env
         self.possible_agents = env.possible_agents
+        self.possible = set(env.possible_agents)
         self.together = getattr(env, "metadata", {}).get("is_parallelizable", False)
 
     @property
     def agents(self):
         """Without those that have ended: AEC environments keep them until their turn."""
-        return [a for a in self.env.agents if not self.is_over(a)]
+        return [a for a in known(self.env.agents, self.possible) if not self.is_over(a)]
 
     def observation_space(self, agent):
         return space_of(self.env, "observation_space", agent)
@@ -293,7 +305,7 @@ class Copy:
         self.time = 0
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
-        agents = self.env.agents
+        agents = known(self.env.agents, self.game.possible)
         self.live = [a in agents for a in self.game.agents]
         self.look(obs, infos, "the reset")
         return self.seen, bytes(self.live), self.masks()
@@ -307,7 +319,9 @@ class Copy:
         obs, rewards, ends, cuts, infos = five_of(self.env.step(
             {a: decode(row) for a, decode, row, lives
              in zip(game.agents, game.decoders, rows, live) if lives}))
-        agents, ended = self.env.agents, None
+        agents, ended = known(self.env.agents, self.game.possible), None
+        if ends.get(ALL) or cuts.get(ALL):
+            agents, ends, cuts = (), *self.ends_of_all(ends, cuts)
         if self.n_watched <= WATCHED:
             self.watch_rewards(rewards, {*agents, *ends, *cuts})
         for i, a in enumerate(game.agents):
@@ -328,6 +342,12 @@ class Copy:
         metrics = [mean_of(infos, game.agents, name) for name in game.metrics]
         return (self.seen, bytes(live), self.masks(), reward, bytes(over),
                 *([metrics] if metrics else []))
+
+    def ends_of_all(self, ends, cuts):
+        """The ends of each agent, if the episode is over for all (ALL)."""
+        mine = [a for a, lives in zip(self.game.agents, self.live) if lives]
+        over = {a: ends.get(a) or (ends.get(ALL) and not cuts.get(a)) for a in mine}
+        return over, {a: not over[a] for a in mine}
 
     def warn(self, what, detail=None):
         where = f"copy {self.number}, " + (f"step {self.time}" if self.time else "the reset")
@@ -485,6 +505,7 @@ class Game:
         self.make_env = lambda: make(**params)
         env = self.new_env()
         self.agents = list(env.possible_agents)
+        self.possible = set(self.agents)
         self.observations = [observation_at(env, a) for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]

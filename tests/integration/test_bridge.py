@@ -868,6 +868,51 @@ def test_who_has_ended_must_leave_while_others_play_on(w):
     assert list(copy.step([[1, 0]] * 3)[1]) == [0, 0, 0]
 
 
+def test_an_end_of_all_ends_the_episode(w):
+    class AtOnce(Walk):
+        """As RLlib has it: `agents` may stay as it is."""
+
+        def __init__(self, ends=(), cuts=()):
+            super().__init__()
+            self.ends, self.cuts = {"__all__": False, **dict(ends)}, dict(cuts)
+
+        def step(self, actions):
+            obs, rewards, *_ = super().step(actions)
+            self.agents = self.possible_agents
+            return {a: self.look(["long"])["long"] for a in self.agents}, \
+                dict.fromkeys(self.agents, 1), self.ends, self.cuts, {}
+    for ends, cuts, over in (({"__all__": True}, {}, [1, 1, 1]), ({}, {"__all__": True}, [0, 0, 0]),
+                             ({"short": True}, {"__all__": True}, [1, 0, 0]),
+                             ({"__all__": True}, {"long": True}, [1, 0, 1])):
+        copy = game_of(AtOnce, ends=ends, cuts=cuts).new_copy()
+        copy.reset(0)
+        _, present, _, reward, told = copy.step([[1, 0]] * 3)
+        assert (list(present), list(told), reward) == ([0, 0, 0], over, [1, 1, 1]), (ends, cuts)
+        assert not copy.game.take_warnings()
+    copy = game_of(AtOnce).new_copy()
+    copy.reset(0)
+    assert list(copy.step([[1, 0]] * 3)[1]) == [1, 1, 1]
+
+
+def test_agents_that_are_not_possible_are_refused(w):
+    says = "ghost: in `agents`, but not in possible_agents, which has all that may ever appear"
+
+    class Haunted(Walk):
+        def step(self, actions):
+            answer = super().step(actions)
+            self.agents = [*self.agents, "ghost"]
+            return answer
+    copy = game_of(Haunted).new_copy()
+    copy.reset(0)
+    refused(says, copy.step, [[1, 0]] * 3)
+
+    class InTurn(Nim):
+        def reset(self, seed=None, options=None):
+            super().reset(seed)
+            self.agents = [*self.agents, "ghost"]
+    refused(says, game_of, InTurn)
+
+
 def test_spaces_without_entries_are_refused(w):
     empty = spaces.Box(0, 1, (0,))
     refused("a: its observations have no entries (let a wrapper give one, such as 0)",
