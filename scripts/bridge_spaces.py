@@ -184,7 +184,8 @@ class Observation:
                         return pack(*value)
                     except (struct.error, OverflowError):
                         pass
-            elif getattr(value, "dtype", None) == dtype and value.shape == shape:
+            elif getattr(value, "dtype", None) == dtype and value.shape == shape and \
+                    not hasattr(value, "filled"):
                 return value.tobytes()
             return encode_any(value)
 
@@ -192,7 +193,8 @@ class Observation:
             self.check_shape(value, shape)
             if isinstance(value, memoryview) and value.format == code:
                 return value.tobytes()
-            if hasattr(value, "astype"):
+            self.check_type(value)
+            if hasattr(value, "astype") and value.dtype != object:
                 data = value.astype(dtype)
                 if self.u8 and value.dtype != data.dtype and (data != value).any():
                     raise Refused(f"{self.what}: an observation with values that are no "
@@ -212,12 +214,30 @@ class Observation:
             raise Refused(f"{self.what}: an observation of shape {found}, the space says "
                           f"{shape}")
 
+    def check_type(self, value):
+        """Refuses what NumPy would convert with a loss: complex numbers, texts, masked entries."""
+        kind = getattr(getattr(value, "dtype", None), "kind", "f")
+        if kind not in "biufO" or hasattr(value, "filled"):
+            told = "masked numbers" if hasattr(value, "filled") else value.dtype
+            raise Refused(f"{self.what}: an observation of {told}, the space says numbers")
+
     def one_hot_of(self, value, n, start):
-        i = int(value) - start
-        if not 0 <= i < n:
-            raise Refused(f"{self.what}: an observation {value}, the space has {start} to "
-                          f"{start + n - 1}")
-        return one_hot(i, n)
+        try:
+            i = int(value)
+            if i == value and start <= i < start + n:
+                return one_hot(i - start, n)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise Refused(f"{self.what}: an observation {value!s:.80}, the space has {start} to "
+                      f"{start + n - 1}")
+
+    def part_of(self, value, name):
+        """The part of an observation of a Dict or Tuple."""
+        try:
+            return value[name]
+        except (KeyError, IndexError, TypeError):
+            raise Refused(f"{self.what}.{name}: missing in an observation, a "
+                          f"{type(value).__name__}") from None
 
     def make_discrete(self, space):
         n, start = int(space.n), int(getattr(space, "start", 0))
@@ -252,7 +272,7 @@ class Observation:
             self.bounds += [bounds.moved(self.width) for bounds in part.bounds]
             self.width += part.width
         self.encode = lambda value: b"".join(
-            [part.encode(value[name]) for name, part in parts])
+            [part.encode(self.part_of(value, name)) for name, part in parts])
 
 
 class Entities(Observation):
@@ -284,7 +304,8 @@ class Entities(Observation):
         self.bounds += [b.with_bits().moved(self.width) for b in seen.bounds]
         self.width += self.k * (shape[1] + 1)
         self.encode = lambda value: own(value) + self.put_there(
-            rows(value[self.name]), [1] * self.k if mask is None else value[self.mask])
+            rows(self.part_of(value, self.name)),
+            [1] * self.k if mask is None else self.part_of(value, self.mask))
 
     def put_there(self, rows, mask):
         self.check_shape(mask, (self.k,))

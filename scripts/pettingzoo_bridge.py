@@ -99,10 +99,45 @@ msgpack = import_msgpack()
 
 def five_of(answer):
     """Checks that a step's result has five values, and returns it."""
-    if len(answer) == 5:
+    if isinstance(answer, (tuple, list)) and len(answer) == 5:
         return answer
-    raise Refused(f"its step gives {len(answer)} values, expected 5, with termination and "
+    found = f"{len(answer)} values" if isinstance(answer, (tuple, list)) else \
+        f"a {type(answer).__name__}"
+    raise Refused(f"its step gives {found}, expected 5, with termination and "
                   "truncation apart: let a wrapper make it so")
+
+
+def two_of(answer):
+    """The same of a reset. A list is an observation."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return answer
+    raise Refused("its reset gives no pair of an observation and an info: let a wrapper make it so")
+
+
+def check_by_agent(**values):
+    for what, value in values.items():
+        if not hasattr(value, "get"):
+            raise Refused(f"{what} of type {type(value).__name__}, expected a dict with a value for "
+                          "each agent")
+
+
+def reset_of(env, seed):
+    """(observations, infos) by agent, which old environments leave out."""
+    answer = env.reset(seed=seed)
+    obs, infos = (answer, {}) if hasattr(answer, "get") else two_of(answer)
+    check_by_agent(observations=obs, infos=infos)
+    return obs, infos
+
+
+def is_true(agent, what, value):
+    """Whether an agent has ended, or was cut off. A list is refused, as [False] counts as true."""
+    if type(value) is bool:
+        return value
+    if value is None or isinstance(value, (int, float)):
+        return bool(value)
+    if hasattr(value, "item") and getattr(value, "size", 1) == 1:
+        return bool(value.item())
+    raise Refused(f"{agent}: a {what} {value!r:.80}, expected true or false")
 
 
 def known(agents, possible):
@@ -130,14 +165,15 @@ class Team:
         return self.env.action_space
 
     def reset(self, seed):
-        obs, info = self.env.reset(seed=seed)
+        obs, info = two_of(self.env.reset(seed=seed))
         self.agents = self.possible_agents
         return {"agent_0": obs}, {"agent_0": info}
 
     def step(self, actions):
         obs, reward, terminated, truncated, info = five_of(
             self.env.step(actions["agent_0"]))
-        if terminated or truncated:
+        if is_true("agent_0", "termination", terminated) or \
+                is_true("agent_0", "truncation", truncated):
             self.agents = []
         return ({"agent_0": obs}, {"agent_0": reward}, {"agent_0": terminated},
                 {"agent_0": truncated}, {"agent_0": info})
@@ -181,7 +217,7 @@ class Players(Team):
             self.each(info, "infos")
 
     def reset(self, seed):
-        obs, info = self.env.reset(seed=seed)
+        obs, info = two_of(self.env.reset(seed=seed))
         self.agents = list(self.index)
         self.acted = {}
         return self.each(obs, "observations"), self.infos(info)
@@ -190,7 +226,8 @@ class Players(Team):
         self.acted.update(actions)  # those who have left repeat their last action
         obs, reward, ends, cuts, info = five_of(self.env.step(tuple(self.acted.values())))
         ends, cuts = self.each(ends, "terminations"), self.each(cuts, "truncations")
-        self.agents = [a for a in self.agents if not ends[a] and not cuts[a]]
+        self.agents = [a for a in self.agents if not is_true(a, "termination", ends[a]) and
+                       not is_true(a, "truncation", cuts[a])]
         return (self.each(obs, "observations"), self.each(reward, "rewards"), ends, cuts,
                 self.infos(info))
 
@@ -300,8 +337,7 @@ class Copy:
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
-        answer = self.env.reset(seed=seed)
-        obs, infos = answer if isinstance(answer, tuple) else (answer, {})
+        obs, infos = reset_of(self.env, seed)
         self.time = 0
         self.seen = list(self.game.unseen)
         self.possible = [x.any for x in self.game.actions]
@@ -319,16 +355,18 @@ class Copy:
         obs, rewards, ends, cuts, infos = five_of(self.env.step(
             {a: decode(row) for a, decode, row, lives
              in zip(game.agents, game.decoders, rows, live) if lives}))
+        check_by_agent(observations=obs, rewards=rewards, terminations=ends, truncations=cuts,
+                       infos=infos)
         agents, ended = known(self.env.agents, self.game.possible), None
         if ends.get(ALL) or cuts.get(ALL):
             agents, ends, cuts = (), *self.ends_of_all(ends, cuts)
         if self.n_watched <= WATCHED:
             self.watch_rewards(rewards, {*agents, *ends, *cuts})
         for i, a in enumerate(game.agents):
-            here, cut = a in agents, cuts.get(a)
+            here, cut = a in agents, is_true(a, "truncation", cuts.get(a))
             # An agent that disappears without termination or truncation counts as
             # terminated.
-            end = ends.get(a, not here and not cut)
+            end = is_true(a, "termination", ends.get(a, not here and not cut))
             reward.append(reward_of(a, rewards.get(a, 0.0)) if live[i] else 0.0)
             over.append(bool(live[i] and end))
             if live[i] and not (here and a in obs):
@@ -386,11 +424,11 @@ class Copy:
                 raise Refused(f"{a}: it is in `agents`, but {when} gives no observation "
                               "of it")
             if game.masks:
-                mask = mask_of(seen, info)
+                mask = mask_of(a, seen, info)
                 if a in obs or mask is not None:
                     self.possible[i] = game.actions[i].mask(mask)
             elif info or isinstance(seen, dict):
-                refuse_mask(a, mask_of(seen, info))
+                refuse_mask(a, mask_of(a, seen, info))
 
     def masks(self):
         return list(self.possible) if self.game.masks else []
@@ -413,15 +451,22 @@ def refuse_mask(agent, mask):
 
 def reward_of(agent, value):
     try:
-        return float(value)
+        if not isinstance(value, str):
+            return float(value)
+        raise ValueError
     except (TypeError, ValueError):
         raise Refused(f"{agent}: a reward {value!r:.80}, expected a number") from None
 
 
-def mask_of(obs, info):
+def mask_of(agent, obs, info):
     if isinstance(obs, dict) and "action_mask" in obs:
         return obs["action_mask"]
-    return info.get("action_mask") if info else None
+    if not info:
+        return None
+    if not hasattr(info, "get"):
+        raise Refused(f"{agent}: an info of type {type(info).__name__}, expected a dict (a list of "
+                      "infos: of several agents, whose spaces are no Tuples?)")
+    return info.get("action_mask")
 
 
 def number_in(info, name):
@@ -523,9 +568,8 @@ class Game:
         return as_parallel(self.make_env())
 
     def has_masks(self, env):
-        answer = env.reset(seed=0)
-        obs, infos = answer if isinstance(answer, tuple) else (answer, {})
-        return any(mask_of(obs.get(a), infos.get(a)) is not None for a in self.agents)
+        obs, infos = reset_of(env, 0)
+        return any(mask_of(a, obs.get(a), infos.get(a)) is not None for a in self.agents)
 
     def new_copy(self, number=0):
         env, self.first_env = self.first_env or self.new_env(), None

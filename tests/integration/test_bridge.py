@@ -130,6 +130,26 @@ def test_bytes_stay_bytes(w):
             seen, flat, np.arange(6) + 251)
 
 
+def test_numbers_are_converted_without_a_loss(w):
+    space = spaces.Box(-9, 9, (2,))
+    masked = np.ma.array([1, 2], np.float32, mask=[False, True])
+    for value, told in ((masked, "masked numbers"), (masked.astype(np.float64), "masked numbers"),
+                        (np.array([1, 2j]), "complex128"), (np.array(["1", "2"]), "<U1")):
+        refused(f"a: an observation of {told}, the space says numbers", seen, space, value)
+    assert seen(space, np.array([1, 2.5], object)) == [1, 2.5]
+    refused("a: an observation array([1, None], dtype=object), the space says shape (2,)",
+            seen, space, np.array([1, None], object))
+    refused("a: an observation of shape (), the space says (2,)", seen, space, None)
+
+
+def test_parts_that_are_missing_are_told(w):
+    both = spaces.Dict({"speed": spaces.Discrete(2), "far": spaces.Tuple([spaces.Discrete(2)] * 2)})
+    refused("a.speed: missing in an observation, a dict", seen, both, {"far": (1, 0)})
+    refused("a.far.1: missing in an observation, a tuple", seen, both, {"speed": 1, "far": (1,)})
+    refused("a.speed: missing in an observation, a list", seen, both, [1, (1, 0)])
+    refused("a.far.0: missing in an observation, a NoneType", seen, both, {"speed": 1, "far": None})
+
+
 def test_entities_come_last_with_what_is_there(w):
     things = {"a": spaces.Box(-9, 9, (2, 2)), "own": spaces.Discrete(2),
               "there": spaces.MultiBinary(2), "action_mask": spaces.MultiBinary(5)}
@@ -167,6 +187,9 @@ def test_discrete_values_are_one_hot(w):
     assert seen(spaces.MultiBinary([2, 2]), np.eye(2, dtype=np.int8)) == [1, 0, 0, 1]
     refused("a: an observation 3, the space has 0 to 2", seen, spaces.Discrete(3), 3)
     refused("a: an observation -1, the space has 0 to 2", seen, spaces.Discrete(3), -1)
+    assert seen(spaces.Discrete(3), 1.0) == seen(spaces.Discrete(3), np.array([1])) == [0, 1, 0]
+    for odd in (1.5, "2", None, np.nan, np.inf, [1, 2], np.array([0, 1]), 1 + 1j):
+        refused(f"a: an observation {odd}, the space has 0 to 2", seen, spaces.Discrete(3), odd)
     refused("a: an observation 3, the space has 1 to 2",
             seen, spaces.MultiDiscrete([2, 2], start=[1, 1]), np.array([1, 3]))
     refused("a: an observation of shape (1,), the space says (2,)",
@@ -537,14 +560,63 @@ def test_a_mask_that_comes_late_is_refused(w):
             copy.step, [[1, 0]] * 3)
 
 
+class Changed(Walk):
+    """Its step gives something else in place of one of the five values."""
+
+    def __init__(self, at, value):
+        super().__init__()
+        self.at, self.value = at, value
+
+    def step(self, actions):
+        answer = list(super().step(actions))
+        answer[self.at] = {**answer[self.at], **self.value} if isinstance(self.value, dict) else \
+            self.value
+        return tuple(answer)
+
+
 def test_a_reward_that_is_no_number_is_refused(w):
-    class Unpaid(Walk):
-        def step(self, actions):
-            obs, rewards, *rest = super().step(actions)
-            return obs, {**rewards, "long": None}, *rest
-    copy = game_of(Unpaid).new_copy()
+    for value in (None, "1.0", [1, 2], 1j):
+        copy = game_of(Changed, at=1, value={"long": value}).new_copy()
+        copy.reset(0)
+        refused(f"long: a reward {value!r}, expected a number", copy.step, [[1, 0]] * 3)
+
+
+def test_what_a_step_gives_is_by_agent(w):
+    names = ["observations", "rewards", "terminations", "truncations", "infos"]
+    for at, name in enumerate(names):
+        for value in (None, [1, 2, 3], True):
+            copy = game_of(Changed, at=at, value=value).new_copy()
+            copy.reset(0)
+            refused(f"{name} of type {type(value).__name__}, expected a dict with a value for each "
+                    "agent", copy.step, [[1, 0]] * 3)
+    for at, name in ((2, "termination"), (3, "truncation")):
+        for value in ([False], np.array([0, 1]), "no", {}):
+            copy = game_of(Changed, at=at, value={"long": value}).new_copy()
+            copy.reset(0)
+            refused(f"long: a {name} {value!r}, expected true or false", copy.step, [[1, 0]] * 3)
+        for value in (None, 0, np.bool_(False), np.array([False]), np.array(False)):
+            copy = game_of(Changed, at=at, value={"long": value}).new_copy()
+            copy.reset(0)
+            assert list(copy.step([[1, 0]] * 3)[1]) == [1, 1, 0], value
+    copy = game_of(Changed, at=4, value={"long": [{}]}).new_copy()
     copy.reset(0)
-    refused("long: a reward None, expected a number", copy.step, [[1, 0]] * 3)
+    refused("long: an info of type list, expected a dict (a list of infos: of several agents, whose "
+            "spaces are no Tuples?)", copy.step, [[1, 0]] * 3)
+
+
+def test_a_reset_gives_a_pair(w):
+    for kind in (Walk, Pole, Foraging):
+        for value in (None, [0.5, 0.5], np.zeros(2), ({}, {}, {})):
+            if kind is not Walk or value is not None:
+                made = type("Odd", (kind,), {"reset": lambda self, seed, value=value: value})
+                refused("its reset gives no pair of an observation and an info: let a wrapper make "
+                        "it so", game_of, made)
+    made = type("Odd", (Walk,), {"reset": lambda self, seed: ({}, None)})
+    refused("infos of type NoneType, expected a dict with a value for each agent", game_of, made)
+    copy = game_of(type("Odd", (Walk,), {"step": lambda self, actions: None})).new_copy()
+    copy.reset(0)
+    refused("its step gives a NoneType, expected 5, with termination and truncation apart: let a "
+            "wrapper make it so", copy.step, [[1, 0]] * 3)
 
 
 class Pole:
