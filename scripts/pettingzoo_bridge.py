@@ -671,7 +671,10 @@ def line_of(e):
     if isinstance(e, Refused):
         return str(e)
     traceback.print_exception(type(e), e, e.__traceback__)
-    text = " ".join(str(e).split())
+    try:
+        text = " ".join(str(e).split())
+    except Exception as why:
+        text = f"its text raises {type(why).__name__}"
     return place_of(e) + type(e).__name__ + (f": {text}" if text else "")
 
 
@@ -687,7 +690,7 @@ class Server:
     def __init__(self, name):
         self.name = name
         self.input = os.fdopen(FD_IN, "rb")
-        self.pack = msgpack.Packer(use_bin_type=True).pack
+        self.pack = msgpack.Packer(use_bin_type=True, unicode_errors="backslashreplace").pack
         self.sent_at = time.monotonic()
         self.game = None
         self.draws = False
@@ -783,7 +786,7 @@ class Server:
             try:
                 result = self.methods[method](params)
                 self.send([1, number, None, result])
-            except Exception as e:
+            except (Exception, SystemExit) as e:
                 code = ERR_ARG if isinstance(e, Refused) else ERR_AGENT
                 line = line_of(e)
                 if self.current is not None:

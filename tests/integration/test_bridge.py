@@ -1183,5 +1183,44 @@ def test_errors_are_one_line_with_their_place_and_the_log_has_all(w):
     assert log.count("Traceback ") == 2 and "in far" in log, log
 
 
+ODD_ERRORS = """
+import sys
+from broken import Broken
+
+
+class Unsaid(Exception):
+    def __str__(self):
+        raise OSError("no text")
+
+
+class Odd(Broken):
+    def __init__(self, how):
+        self.how = how
+
+    def step(self, actions):
+        if self.how == "exits":
+            sys.exit("it is over")
+        if self.how == "unsaid":
+            raise Unsaid()
+        raise ValueError("bad map caf\\udce9")
+"""
+
+
+def test_odd_errors_are_one_line_too(w):
+    w.write("broken.py", BROKEN)
+    file = w.write("odd_errors.py", ODD_ERRORS)
+    u32, u64, f32 = (lambda *x, t=t: np.array(x, t).tobytes() for t in ("<u4", "<u8", "<f4"))
+    with mock.patch.object(sys, "path", sys.path[:]):
+        for how, says in (("exits", "17: SystemExit: it is over"),
+                          ("unsaid", "19: Unsaid: its text raises OSError"),
+                          ("other", "20: ValueError: bad map caf\\udce9")):
+            answers, log = play(w, f"{file}:Odd",
+                                ("configure", {"copies": 1, "first": 0, "params": {"how": how}}),
+                                ("reset", {"copies": u32(0), "seed": u64(4)}),
+                                ("step", {"copies": u32(0), "actions": f32(1, 0)}))
+            assert answers[2][2] == {"code": bridge.ERR_AGENT, "message": f"copy 0: {file}:{says}"}
+            assert log.startswith("Traceback "), log
+
+
 if __name__ == "__main__":
     harness.main()
