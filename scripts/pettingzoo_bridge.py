@@ -5,7 +5,8 @@
 
 ENVIRONMENT is one of
     MODULE           whose parallel_env(**params), or else env(**params), makes one
-    MODULE:NAME      whose NAME(**params) makes any kind; FILE.py:NAME and FILE.py, too
+    MODULE:NAME      whose NAME(**params) makes any kind, or else NAME.parallel_env(**params) or
+                     NAME.env(**params); FILE.py:NAME and FILE.py, too
     anything else    gymnasium.make(ENVIRONMENT, **params): CartPole-v1, ALE/Pong-v5, and
                      MODULE:ID, where MODULE is imported first
 
@@ -630,6 +631,18 @@ def gymnasium_maker(name, why):
     return make
 
 
+def attribute_of(found, path):
+    """What a module has of that name, such as "a.b", also a module of a package; None: nothing."""
+    for name in path.split("."):
+        below = getattr(found, name, None)
+        if below is None and name.isidentifier() and hasattr(found, "__path__"):
+            below = load_module(f"{found.__name__}.{name}")
+        if below is None:
+            return None
+        found = below
+    return found
+
+
 def find_maker(name):
     """The function that makes the environment from its parameters."""
     place, _, attribute = name.partition(":")
@@ -637,11 +650,15 @@ def find_maker(name):
         load_module(place) if place.replace(".", "").isidentifier() else None
     if module is None:
         return gymnasium_maker(name, f"there is no Python module {place}")
-    for wanted in [attribute] if attribute else ["parallel_env", "env"]:
-        if callable(getattr(module, wanted, None)):
-            return getattr(module, wanted)
+    found = attribute_of(module, attribute) if attribute else module
+    for maker in (found, getattr(found, "parallel_env", None), getattr(found, "env", None)):
+        if callable(maker):
+            return maker
+    if found not in (None, module):
+        raise Refused(f"{place} has {attribute}, but it is no function or class, and has no "
+                      "parallel_env or env")
     attribute = attribute or "parallel_env"
-    if attribute.isidentifier():
+    if attribute.replace(".", "").isidentifier():
         raise Refused(f"{place} has no {attribute}")
     return gymnasium_maker(name, f"{place} has no {attribute}")
 

@@ -1030,13 +1030,15 @@ def test_names_are_found(w):
     spread = module("mpe2.simple_spread_v3", parallel_env=lambda **p: ("spread", p),
                     env=lambda **p: ("turns", p))
     nim = module("nim_v0", env=lambda **p: ("nim", p), raw_env=None)
-    ale = module("ale_py", other=1)
+    ale = module("ale_py", other=1, spread=types.SimpleNamespace(deep=spread))
     known = {"mpe2": mpe2, "mpe2.simple_spread_v3": spread, "gymnasium": gymnasium(),
              "ale_py": ale, "nim_v0": nim}
     file = w.write("own_env.py", "def parallel_env(**p): return 'own', p\nMine = parallel_env\n")
     with mock.patch.dict(sys.modules, known), mock.patch.object(sys, "path", sys.path[:]):
         for name, makes in (
                 ("mpe2.simple_spread_v3", "spread"), ("mpe2.simple_spread_v3:env", "turns"),
+                ("mpe2:simple_spread_v3", "spread"), ("mpe2:simple_spread_v3.env", "turns"),
+                ("ale_py:spread.deep", "spread"), ("ale_py:spread.deep.env", "turns"),
                 ("nim_v0", "nim"), (str(file), "own"), (f"{file}:Mine", "own"),
                 ("CartPole-v1", "CartPole-v1"), ("ALE/Pong-v5", "ALE/Pong-v5"),
                 ("gymnasium:CartPole-v1", "gymnasium:CartPole-v1"),
@@ -1044,6 +1046,10 @@ def test_names_are_found(w):
             assert bridge.find_maker(name)(n=3) == (makes, {"n": 3}), name
         refused("mpe2.simple_spread_v3 has no parallel", bridge.find_maker,
                 "mpe2.simple_spread_v3:parallel")
+        refused("mpe2 has no simple_spread_v9", bridge.find_maker, "mpe2:simple_spread_v9")
+        refused("ale_py has no spread.flat", bridge.find_maker, "ale_py:spread.flat")
+        refused("ale_py has other, but it is no function or class, and has no parallel_env or env",
+                bridge.find_maker, "ale_py:other")
         refused(f"there is no file {w.path}/none.py", bridge.find_maker, f"{w.path}/none.py")
         refused("there is no Python module mpe2.simple_spread_v9, and gymnasium says: "
                 "Environment `mpe2.simple_spread_v9` doesn't exist.",
