@@ -202,7 +202,9 @@ class Observation:
                 return data.tobytes()
             try:
                 return pack(*flatten(value))
-            except (struct.error, OverflowError):
+            except OverflowError:  # to infinite numbers, as NumPy makes them
+                return array.array("f", flatten(value)).tobytes()
+            except struct.error:
                 raise Refused(f"{self.what}: an observation {value!r:.80}, the space says "
                               f"shape {shape}") from None
         self.encode = encode

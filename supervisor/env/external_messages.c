@@ -158,9 +158,9 @@ static int refuse_obs(const struct external_world *w, const struct external_batc
     for (memcpy(&v, obs, sizeof(v)); isfinite(v);
          memcpy(&v, obs + i * sizeof(v), sizeof(v)))
         i++;
-    return err_set(err, ERR_NONFINITE, "observation of %s in copy %zu: entry %zu is %g",
+    return err_set(err, ERR_NONFINITE, "observation of %s in copy %zu: entry %zu is %g%s",
                    w->spec->agents[agent].name, b->copies[first + i / width], i % width,
-                   (double)v);
+                   (double)v, isinf(v) ? ", or a number that float32 cannot have" : "");
 }
 
 /* The bytes may be unaligned: they are read as 32-bit integers. */

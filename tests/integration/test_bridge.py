@@ -140,6 +140,8 @@ def test_numbers_are_converted_without_a_loss(w):
     refused("a: an observation array([1, None], dtype=object), the space says shape (2,)",
             seen, space, np.array([1, None], object))
     refused("a: an observation of shape (), the space says (2,)", seen, space, None)
+    with np.errstate(over="ignore"):
+        assert seen(space, [-1e300, 1]) == seen(space, np.array([-1e300, 1])) == [-np.inf, 1]
 
 
 def test_parts_that_are_missing_are_told(w):

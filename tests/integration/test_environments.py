@@ -339,8 +339,8 @@ class Careless(Hallway):
 
     def step(self, actions):
         obs, rewards, *rest = super().step(actions)
-        if self.what == "box" and self.time == 3:
-            obs = {{a: [9.0] * len(x) for a, x in obs.items()}}
+        if self.what in ("box", "large") and self.time == 3:
+            obs = {{a: [9.0 if self.what == "box" else 1e300] * len(x) for a, x in obs.items()}}
         return obs, {{}} if self.what == "unpaid" else rewards, *rest
 
 
@@ -372,6 +372,8 @@ def test_what_is_hardly_meant_is_told_once(w):
         is_told(says, told)
         log = (w.run_dir(what) / "logs" / "supervisor.log").read_text()
         assert log.count(": warning: ") == len(says), log
+    err = w.brood("check", file, "--set", "env.params.what=large", code=2)[1]
+    assert re.search(r": entry 0 is inf, or a number that float32 cannot have\n$", err), err
 
 
 KINDS = """
