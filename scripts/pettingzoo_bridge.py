@@ -132,8 +132,6 @@ def reset_of(env, seed):
 
 def is_true(agent, what, value):
     """Whether an agent has ended, or was cut off. A list is refused, as [False] counts as true."""
-    if type(value) is bool:
-        return value
     if value is None or isinstance(value, (int, float)):
         return bool(value)
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:
@@ -356,18 +354,24 @@ class Copy:
         obs, rewards, ends, cuts, infos = five_of(self.env.step(
             {a: decode(row) for a, decode, row, lives
              in zip(game.agents, game.decoders, rows, live) if lives}))
-        check_by_agent(observations=obs, rewards=rewards, terminations=ends, truncations=cuts,
-                       infos=infos)
-        agents, ended = known(self.env.agents, self.game.possible), None
+        for value in (obs, rewards, ends, cuts, infos):
+            if type(value) is not dict:  # the usual case is quick, here and below
+                check_by_agent(observations=obs, rewards=rewards, terminations=ends,
+                               truncations=cuts, infos=infos)
+        agents, ended = known(self.env.agents, game.possible), None
         if ends.get(ALL) or cuts.get(ALL):
             agents, ends, cuts = (), *self.ends_of_all(ends, cuts)
         if self.n_watched <= WATCHED:
             self.watch_rewards(rewards, {*agents, *ends, *cuts})
         for i, a in enumerate(game.agents):
-            here, cut = a in agents, is_true(a, "truncation", cuts.get(a))
+            here, cut = a in agents, cuts.get(a, False)
+            if type(cut) is not bool:
+                cut = is_true(a, "truncation", cut)
             # An agent that disappears without termination or truncation counts as
             # terminated.
-            end = is_true(a, "termination", ends.get(a, not here and not cut))
+            end = ends.get(a, not here and not cut)
+            if type(end) is not bool:
+                end = is_true(a, "termination", end)
             reward.append(reward_of(a, rewards.get(a, 0.0)) if live[i] else 0.0)
             over.append(bool(live[i] and end))
             if live[i] and not (here and a in obs):
@@ -451,6 +455,8 @@ def refuse_mask(agent, mask):
 
 
 def reward_of(agent, value):
+    if type(value) is float:
+        return value
     try:
         if not isinstance(value, str):
             return float(value)
