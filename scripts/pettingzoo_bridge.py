@@ -558,6 +558,7 @@ class Game:
         env = self.new_env()
         self.agents = list(env.possible_agents)
         self.possible = set(self.agents)
+        first = reset_of(env, 0)  # only now some environments know their spaces
         self.observations = [observation_at(env, a) for a in self.agents]
         self.actions = [Action(space_of(env, "action_space", a), str(a))
                         for a in self.agents]
@@ -566,7 +567,7 @@ class Game:
         self.unseen = [bytes(o.size) for o in self.observations]
         widths = [x.width for x in self.actions]
         self.places = list(zip(itertools.accumulate(widths, initial=0), widths))
-        self.masks = self.has_masks(env)
+        self.masks = self.has_masks(*first)
         self.max_steps = limit_of(env)
         self.first_env = env
         self.warned, self.warnings = set(), []
@@ -574,8 +575,7 @@ class Game:
     def new_env(self):
         return as_parallel(self.make_env())
 
-    def has_masks(self, env):
-        obs, infos = reset_of(env, 0)
+    def has_masks(self, obs, infos):
         return any(mask_of(a, obs.get(a), infos.get(a)) is not None for a in self.agents)
 
     def new_copy(self, number=0):

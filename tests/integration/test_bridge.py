@@ -987,6 +987,21 @@ def test_agents_that_are_not_possible_are_refused(w):
     refused(says, game_of, InTurn)
 
 
+def test_spaces_are_read_after_a_reset(w):
+    class Unsure(Walk):
+        width = 1
+
+        def observation_space(self, agent):
+            return spaces.Box(0, 9, (self.width,))
+
+        def reset(self, seed=None, options=None):
+            self.width = 2
+            return super().reset(seed)
+    game = game_of(Unsure)
+    assert [o.width for o in game.observations] == [2, 2, 2]
+    game.new_copy().reset(0)
+
+
 def test_spaces_without_entries_are_refused(w):
     empty = spaces.Box(0, 1, (0,))
     refused("a: its observations have no entries (let a wrapper give one, such as 0)",
