@@ -77,8 +77,8 @@ def image_of(space):
 
 
 class Bounds:
-    """Of a Box whose `shape` entries begin at value `at` of an observation: a sequence of all lowest
-    values, and one of all highest ones, float32 as the values are."""
+    """Of a Box whose `shape` entries begin at value `at` of an observation: a sequence of all
+    lowest values, and one of all highest ones, float32 as the values are."""
 
     def __init__(self, what, shape, low, high, at=0):
         self.what, self.shape, self.low, self.high, self.at = what, shape, low, high, at
@@ -156,8 +156,8 @@ class Observation:
                 self.described["image_part"]["uint8"] = True
 
     def find_outside(self, data):
-        """(the Box, the place) of a value of encode's bytes that is outside of its Box; None: all are
-        within. Each Box is reported once."""
+        """(the Box, the place) of a value of encode's bytes that is outside of its Box; None: all
+        are within. Each Box is reported once."""
         values = memoryview(data).cast("B" if self.u8 else "f")
         for bounds in self.bounds:
             if where := bounds.find_outside(values):
@@ -511,8 +511,8 @@ class Action:
         return self.whole(mask, b"\0\1") + numbers
 
     def whole(self, mask, allowed):
-        """The bytes of a mask. Refuses other values than those, such as of a mask that is to be added
-        to logits: -1e9 would be taken for allowed."""
+        """The bytes of a mask. Refuses other values than those, such as of a mask that is to be
+        added to logits: -1e9 would be taken for allowed."""
         try:
             ret = bytes(mask)
         except (TypeError, ValueError):  # not all are integers

@@ -118,8 +118,8 @@ def two_of(answer):
 def check_by_agent(**values):
     for what, value in values.items():
         if not hasattr(value, "get"):
-            raise Refused(f"{what} of type {type(value).__name__}, expected a dict with a value for "
-                          "each agent")
+            raise Refused(f"{what} of type {type(value).__name__}, expected a dict with a value "
+                          "for each agent")
 
 
 def reset_of(env, seed):
@@ -255,7 +255,8 @@ class Turns:
         return self.env.terminations.get(agent) or self.env.truncations.get(agent)
 
     def remove_ended(self):
-        """Lets agents that have ended go, while it is their turn. Returns what `look` gave for them."""
+        """Lets agents that have ended go, while it is their turn. Returns what `look` gave for
+        them."""
         env, ended = self.env, []
         if env.agents and self.is_over(env.agent_selection):
             ended = [a for a in env.agents if self.is_over(a)]
@@ -411,8 +412,8 @@ class Copy:
         if cut and not end and not seen:
             self.warn(f"{a}: truncated without an observation, the one before counts as its last")
         elif not here and not end and not cut:
-            self.warn(f"{a}: it leaves `agents`, but was neither terminated nor truncated, and counts "
-                      f"as {'terminated' if end is None else 'truncated'}")
+            self.warn(f"{a}: it leaves `agents`, but was neither terminated nor truncated, and "
+                      f"counts as {'terminated' if end is None else 'truncated'}")
 
     def look(self, obs, infos, when):
         """Takes the observations and masks; an agent without a new observation keeps its

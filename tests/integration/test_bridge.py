@@ -602,8 +602,8 @@ def test_what_a_step_gives_is_by_agent(w):
             assert list(copy.step([[1, 0]] * 3)[1]) == [1, 1, 0], value
     copy = game_of(Changed, at=4, value={"long": [{}]}).new_copy()
     copy.reset(0)
-    refused("long: an info of type list, expected a dict (a list of infos: of several agents, whose "
-            "spaces are no Tuples?)", copy.step, [[1, 0]] * 3)
+    refused("long: an info of type list, expected a dict (a list of infos: of several agents, "
+            "whose spaces are no Tuples?)", copy.step, [[1, 0]] * 3)
 
 
 def test_a_reset_gives_a_pair(w):
@@ -747,8 +747,8 @@ def test_in_a_turn_game_the_one_whose_turn_it_is_acts(w):
 
 
 class Three(Nim):
-    """Of three players, who takes two ends at once, and stays in `agents` until its next turn, as AEC
-    has it; the others play on. After three rounds all are cut."""
+    """Of three players, who takes two ends at once, and stays in `agents` until its next turn, as
+    AEC has it; the others play on. After three rounds all are cut."""
 
     possible_agents = ["player_1", "player_2", "player_3"]
 
