@@ -60,8 +60,10 @@ on("hello", push => {
   isReadOnly = push.read_only;
   shown(document.getElementById("badge"), isReadOnly && !report);
   shown(link, !report);
-  attribute(document.querySelector(".brand"), "title", push.folder);
   text(document.getElementById("host"), report ? `brood report, brood ${report.version}` : push.host);
+});
+on("list", push => {
+  if (push.folders) attribute(document.querySelector(".brand"), "title", push.folders.map(f => f.path).join("\n"));
 });
 on("link", is => {
   link.classList.toggle("on", is);

@@ -59,7 +59,10 @@ export const COLUMNS = [
   {key: "run", title: "run", width: [150, 3], kind: ".run", usual: true, value: s => s.run,
     make: run => [el("a.name", {href: runUrl(run)}, name(run))], set() {}},
   {key: "state", title: "state", width: [92, 0.8], usual: true, value: s => s.state,
-    make: () => [stateNode()], set: (cell, s) => setState(cell.firstChild, s.state)},
+    make: () => [stateNode()], set(cell, s) {
+      setState(cell.firstChild, s.state);
+      attribute(cell, "title", s.why);
+    }},
   {key: "steps", title: "steps", width: [70, 0.6], kind: ".number.steps", usual: true, down: true, value: s => s.env_steps,
     make: () => [el("span"), el("progress", {max: 1, ariaLabel: "progress"})], set: setSteps},
   {key: "return", title: "return", width: [118, 1.3], kind: ".number.returns-of", usual: true, down: true,
@@ -81,6 +84,7 @@ export const COLUMNS = [
       attribute(cell, "title", `${s.agents} agents, ${s.restarts ?? 0} restarts`);
     }},
   plain("study", "study", [90, 1], s => s.study),
+  plain("folder", "folder", [84, 1], s => s.folder),
   {key: "began", title: "began", width: [90, 0.7], kind: ".number", usual: true, down: true, isTime: true,
     value: s => s.began, make: () => [], set(cell, s) {
       text(cell, ago(Date.parse(s.began)));

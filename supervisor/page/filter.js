@@ -1,12 +1,13 @@
 // What is typed into the list's filter: words, each of which a run's name, state or tags have, and
 // conditions as of `brood runs --where`, "tag=paper state=done env=simple_*".
 const FIELDS = {
-  name: (s, name) => [name],
+  name: (s, name) => s.folder ? [name, name.slice(s.folder.length + 1)] : [name],
   state: s => [s.state],
   tag: s => s.tags ?? [],
   env: s => [s.environment],
   algorithm: s => (s.algorithms ?? "").split(", "),
   seed: s => [s.seed],
+  folder: s => [s.folder],
 };
 export const FIELD_NAMES = Object.keys(FIELDS);
 

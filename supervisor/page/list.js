@@ -8,9 +8,10 @@ import {readOnly} from "./app.js";
 
 export const runs = new Map(); // name -> summary; null: not read yet
 export let names = [], studies = [], isComplete = false;
+let folders = []; // {folder: its label, or null of one alone; path, why: null, or it cannot be read}
 const SOME_ROWS = 60, KEPT_COLUMNS = "brood-columns", KEPT_ORDER = "brood-order";
 const selected = new Set();
-const filter = {text: "", state: "", is: parseFilter("")};
+const filter = {text: "", state: "", folder: "", is: parseFilter("")};
 
 const GROUPS = {
   live: s => s.live, done: s => s.state === "done",
@@ -22,6 +23,7 @@ on("list", push => {
   if (push.names) {
     names = push.names;
     studies = push.studies;
+    folders = push.folders ?? [];
     const now = new Set(names);
     for (const name of runs.keys()) if (!now.has(name)) runs.delete(name), selected.delete(name);
     for (const name of names) if (!runs.has(name)) runs.set(name, null);
@@ -89,6 +91,7 @@ export function showList(main) {
     ariaLabel: "Filter runs", title: `Words, and ${FIELD_NAMES.map(f => `${f}=`).join(", ")} with * and ?`, spellcheck: false, autocomplete: "off",
     oninput: () => { filter.text = search.value; filter.is = parseFilter(search.value); update(); }});
   const chips = el("div.chips", {role: "group", ariaLabel: "Filter by state"});
+  const folderChips = el("div.chips.folders", {role: "group", ariaLabel: "Filter by folder", hidden: true}), lost = el("div");
   const compare = el("a.button.primary", {hidden: true});
   // They act on what is selected and shown.
   const act = (label, key, fn) => {
@@ -128,7 +131,7 @@ export function showList(main) {
     return el("label", input, el("span", c.title));
   }));
   main.replaceChildren(el("div.page",
-    studyBox,
+    lost, studyBox, folderChips,
     el("div.tools", search, chips, el("span.grow"), clear, acts, compare, chooser.node),
     el("div.scroll", table), more, empty));
 
@@ -152,24 +155,35 @@ export function showList(main) {
   function shownNames() {
     const found = names.filter(name => {
       const s = runs.get(name);
-      return filter.is.matches(name, s) && (!filter.state || (s && GROUPS[filter.state](s)));
+      return filter.is.matches(name, s) && (!filter.state || (s && GROUPS[filter.state](s))) && (!filter.folder || s?.folder === filter.folder);
     });
     const by = COLUMNS.find(c => c.key === order.by);
     return by ? sorted(found, runs, by, order.isDown) : found;
   }
 
-  function updateTools(show) {
-    const counts = Object.entries(GROUPS).map(([key, is]) =>
-      [key, [...runs.values()].filter(s => s && is(s)).length]);
-    keyed(chips, [["", names.length], ...counts.filter(([, n]) => n)], c => c[0],
+  // Buttons that filter by a state or a folder. counts: [[which, how many runs it has], ...].
+  function updateChips(box, by, counts) {
+    keyed(box, [["", names.length], ...counts], c => c[0],
       ([key]) => el("button.chip", {type: "button", onclick: () => {
-        filter.state = filter.state === key ? "" : key;
+        filter[by] = filter[by] === key ? "" : key;
         update();
       }}, el("span", key || "all"), el("b")),
       (node, [key, n]) => {
         text(node.lastChild, n);
-        attribute(node, "aria-pressed", filter.state === key);
+        attribute(node, "aria-pressed", filter[by] === key);
       });
+  }
+
+  function updateFolders() {
+    const several = folders.filter(f => f.folder !== null), all = [...runs.values()];
+    shown(folderChips, several.length);
+    updateChips(folderChips, "folder", several.map(f => [f.folder, all.filter(s => s?.folder === f.folder).length]));
+    keyed(lost, folders.filter(f => f.why), f => f.path, () => el("p.why"), (node, f) => text(node, f.why));
+  }
+
+  function updateTools(show) {
+    const counts = Object.entries(GROUPS).map(([key, is]) => [key, [...runs.values()].filter(s => s && is(s)).length]);
+    updateChips(chips, "state", counts.filter(([, n]) => n));
     shown(compare, selected.size > 0);
     shown(clear, selected.size > 0);
     for (const button of acts) shown(button, show.some(name => selected.has(name)) && !readOnly() && !report);
@@ -186,10 +200,11 @@ export function showList(main) {
     text(more, `${show.length - limit} more`);
     for (const th of head.children)
       attribute(th, "aria-sort", th.dataset.column !== order.by || !order.by ? null : order.isDown ? "descending" : "ascending");
+    updateFolders();
     updateTools(show);
     shown(empty, !show.length);
     text(empty, filter.is.why ? filter.is.why : names.length ? "No run matches." : isComplete
-      ? "There are no runs yet. `brood run configs/simple_spread.yaml` makes the first one; it appears here."
+      ? folders.length > 1 ? "There are no runs in these folders." : "There are no runs yet. `brood run configs/simple_spread.yaml` makes the first one; it appears here."
       : "Reading the runs …");
     shown(table, show.length);
     shown(studyBox, studies.length);

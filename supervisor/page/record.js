@@ -149,7 +149,7 @@ export function recordTab(body, {name}) {
       el("section", el("h2", "Changes while it ran"), eventTable(record.changes, "Nothing was changed, and nobody asked for anything.")),
       el("section", el("h2", "Deaths and respawns"), counts.map(([who, h]) => el("p.muted", `${who}: ${h}`)),
         record.ends.n || !killed ? eventTable(record.ends, "No process died.") : "",
-        killed ? el("p.muted", `Its supervisor was killed: no end is recorded. \`brood resume ${name}\` continues the run.`) : ""),
+        killed ? el("p.muted", "Its supervisor was killed: no end is recorded. `brood resume` continues the run.") : ""),
       el("section", el("h2", "Changed from the defaults"), defaultsTable([run]), wholeFile("The whole configuration", record.text)),
       el("section", el("h2", "Build and machine"), buildTable([run])));
     if (wasOpen) parts.querySelector("details").open = true;

@@ -10,6 +10,7 @@ import {settingsTab} from "./settings.js";
 import {logsTab} from "./logs.js";
 import {episodesTab} from "./episodes.js";
 import {happened, recordTab} from "./record.js";
+import {runs} from "./list.js";
 import {deleteRuns, resumeRuns, tagRuns} from "./actions.js";
 import {readOnly} from "./app.js";
 
@@ -85,10 +86,11 @@ export function showRun(main, name, tabName) {
     shown(remove, !live);
     shown(pause, s.state !== "paused");
     shown(go, s.state === "paused");
-    shown(why, Boolean(s.done_why) || ["failed", "killed", "deleted", "unreadable", "not answering", "suspended"].includes(s.state));
+    shown(why, Boolean(s.done_why) || ["failed", "killed", "deleted", "unreadable", "no permission", "not answering", "suspended"].includes(s.state));
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
-      : s.state === "unreadable" ? "Reading its files takes too long, or another user has put a link in its place."
+      : s.state === "unreadable" ? runs.get(name)?.why ?? "Reading its files takes too long, or another user has put a link in its place."
+      : s.state === "no permission" ? "It is another user's: whether it is live, only its owner may know. What can be read of it is shown."
       : s.state === "failed" ? s.failure ?? "The run failed: see its journal and logs."
       : ["not answering", "suspended"].includes(s.state) ? [
         s.stalled_since ? `The supervisor has not gone on since ${s.stalled_since}` : "The supervisor does not answer",

@@ -106,7 +106,7 @@ static int add_words(struct words *w, const struct request *r, const char *path,
 }
 
 int actions_start(struct actions *a, struct web_client *c, const struct request *r,
-                  const char *command, const char *path, struct err *err)
+                  const char *command, const struct run_place *run, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     struct words words = {.arena = &arena};
@@ -122,9 +122,10 @@ int actions_start(struct actions *a, struct web_client *c, const struct request 
                            .id = r->id,
                            .command = command,
                            .child = {.priority = CHILD_AS_RUNS, .end = on_end}};
-    rc = add_words(&words, r, path, err);
+    rc = add_words(&words, r, run->path, err);
     if (rc == 0)
-        rc = child_begin(&one->child, a->web, words.list, LASTS_AT_MOST_MS, err);
+        rc = child_begin(&one->child, a->web, run->folder, words.list, LASTS_AT_MOST_MS,
+                         err);
     arena_done(&arena);
     if (rc < 0) {
         free(one);

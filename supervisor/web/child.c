@@ -74,8 +74,8 @@ static void on_look(uv_timer_t *look)
         uv_close((uv_handle_t *)look, on_closed);
 }
 
-int child_begin(struct child *c, struct web *w, const char *const *words, int timeout_ms,
-                struct err *err)
+int child_begin(struct child *c, struct web *w, const char *runs_dir,
+                const char *const *words, int timeout_ms, struct err *err)
 {
     struct arena arena = ARENA_ZERO;
     struct words argv = {.arena = &arena};
@@ -83,7 +83,7 @@ int child_begin(struct child *c, struct web *w, const char *const *words, int ti
     /* brood-web --child-of: the kernel kills the child when this server dies. */
     words_add(&argv, "/proc/self/exe", "--child-of",
               arena_printf(&arena, "%d", (int)getpid()), w->program, NULL);
-    words_add(&argv, words[0], "--runs-dir", w->runs_dir, NULL);
+    words_add(&argv, words[0], "--runs-dir", runs_dir, NULL);
     for (words++; *words != NULL; words++)
         words_add(&argv, *words, NULL);
     c->command.argv = argv.list;

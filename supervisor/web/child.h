@@ -35,11 +35,11 @@ struct child { /* part of the caller's struct; does not move until `end` */
 int children_keep_priority(struct err *err);
 /* After it, when no command will be started any more. */
 void children_end(void);
-/* Starts `brood WORDS...`, with the server's folder of runs; words: the command first, NULL behind the
- * last one, read only now. c->end and c->priority
- * are set, the rest is zero. -errno: it was not started, and end is not called. */
-int child_begin(struct child *c, struct web *w, const char *const *words, int timeout_ms,
-                struct err *err);
+/* Starts `brood WORDS...` with that folder of runs; words: the command first, NULL behind the last
+ * one, read only now, as the folder. c->end and c->priority are set, the rest is zero. -errno: it was
+ * not started, and end is not called. */
+int child_begin(struct child *c, struct web *w, const char *runs_dir,
+                const char *const *words, int timeout_ms, struct err *err);
 void child_kill(struct child *c);
 /* The server ends: as child_kill, and waits for the process; end follows on the loop. */
 void child_close(struct child *c);

@@ -148,7 +148,7 @@ static int take_number(const struct request *r, const char *key, uint64_t *ret,
 }
 
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
-                const char *path, struct err *err)
+                const struct run_place *run, struct err *err)
 {
     const char *stochastic = request_get(r, "stochastic");
     uint64_t seed = 0, step = 0;
@@ -179,8 +179,8 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
         words_add(&w, "--checkpoint", arena_printf(&arena, "%" PRIu64, step), NULL);
     if (stochastic != NULL && strcmp(stochastic, "true") == 0)
         words_add(&w, "--stochastic", NULL);
-    words_add(&w, "--", path, NULL);
-    rc = child_begin(&v->child, e->web, w.list, LASTS_AT_MOST_MS, err);
+    words_add(&w, "--", run->path, NULL);
+    rc = child_begin(&v->child, e->web, run->folder, w.list, LASTS_AT_MOST_MS, err);
     arena_done(&arena);
     if (rc < 0) {
         (void)tree_remove(v->folder, NULL);

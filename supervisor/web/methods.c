@@ -16,8 +16,9 @@ struct call {
     struct web *web;
     struct web_client *client;
     const struct request *request;
-    const char *method;     /* its name in the table */
-    const char *run, *path; /* of the method's run; NULL if it needs none */
+    const char *method; /* its name in the table */
+    const char *run;    /* the method's; NULL if it needs none */
+    struct run_place place;
 };
 
 /* ---- looking ---- */
@@ -55,7 +56,7 @@ static struct live_run *watched(const struct call *c, struct err *err)
         (void)err_set(err, ERR_LIMIT, "more than %d runs are watched", WEB_MAX_WATCHES);
         return NULL;
     }
-    run = live_watch(c->web->live, c->run, c->path);
+    run = live_watch(c->web->live, c->run, c->place.path);
     client->watch[client->n_watches].run = run;
     client->watch[client->n_watches++].revision = 0;
     return run;
@@ -86,7 +87,7 @@ static int do_unwatch(const struct call *c, struct err *err)
 
 static int do_evaluate(const struct call *c, struct err *err)
 {
-    return evals_start(c->web->evals, c->client, c->request, c->path, err);
+    return evals_start(c->web->evals, c->client, c->request, &c->place, err);
 }
 
 /* ---- studies: all of their runs are read ---- */
@@ -211,7 +212,8 @@ static int do_study(const struct call *c, struct err *err)
 
 static int do_action(const struct call *c, struct err *err)
 {
-    return actions_start(c->web->actions, c->client, c->request, c->method, c->path, err);
+    return actions_start(c->web->actions, c->client, c->request, c->method, &c->place,
+                         err);
 }
 
 /* ---- steering ---- */
@@ -406,8 +408,12 @@ static void on_asked(struct reading *r, const struct err *why)
         return;
     web_end_wait(c);
     if (err.code == 0 && (a->method->flags & STEERS)) {
-        const struct call one = {a->web,          c,      &a->request,
-                                 a->method->name, a->run, a->path};
+        const struct call one = {.web = a->web,
+                                 .client = c,
+                                 .request = &a->request,
+                                 .method = a->method->name,
+                                 .run = a->run,
+                                 .place = {.path = a->path}};
         struct live_run *run = watched(&one, &err);
 
         if (run != NULL) {
@@ -445,7 +451,7 @@ static void ask(const struct call *c, const struct method *m)
     a->client = c->client->serial;
     a->method = m;
     a->run = xstrdup(c->run);
-    a->path = xstrdup(c->path);
+    a->path = xstrdup(c->place.path);
     a->reach.is_needed = !live_is_connected(c->web->live, c->run);
     request_copy(&a->request, &a->texts, c->request);
     a->reading =
@@ -466,8 +472,7 @@ static int call(struct call *c, struct err *err)
     c->method = m->name;
     if (m->flags & ON_RUN) {
         c->run = request_get(c->request, "run");
-        c->path = runs_path(c->web->runs, c->run);
-        if (c->path == NULL)
+        if (!runs_find(c->web->runs, c->run, &c->place))
             return err_set(err, ERR_NOT_FOUND, "there is no run '%.100s'",
                            c->run != NULL ? c->run : "");
     }

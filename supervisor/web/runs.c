@@ -19,13 +19,13 @@
 
 enum {
     MAX_JOBS = 2,
-    NAME_BYTES = 256,
     PAUSE_TIMES = 20, /* pause before a run is read again / time that reading took */
     SHOW_EVERY = 16,  /* during the first walk, the list is sent after this many runs */
 };
 
 struct run {
     char *name, *path, *study; /* study: "" outside of any */
+    const struct place *place;
     struct stamps stamps;
     char *summary; /* JSON; NULL: not read yet */
     uint64_t revision;
@@ -35,25 +35,34 @@ struct run {
 
 /* What a walk has found. */
 struct found {
-    char *path, *study;
-    int is_own; /* its directory is this user's */
+    char *path, *study; /* study: as in struct run */
+    int is_own;         /* its directory is this user's */
     struct stamps stamps;
+};
+
+/* A folder, with what its last walk has found. */
+struct place {
+    const struct folder *folder;
+    char **study; /* names */
+    size_t n_studies;
+    char *why;      /* it could not be read; NULL: it could */
+    int is_walking; /* a thread is there */
 };
 
 struct runs {
     struct readings *readings;
-    const char *dir;
+    struct place *place;
+    size_t n_places;
     void (*on_change)(void *ctx);
     void *ctx;
     struct run **run; /* newest first */
     size_t n, cap;
-    char **study;
-    size_t n_studies;
     uint64_t revision, names_revision;
     size_t found; /* where the search for the next name begins: the order is the same */
     unsigned jobs;
     uint64_t n_walks, n_walked; /* begun, ended */
-    int is_walking, walks_again;
+    size_t n_under_way;         /* places of the walk that has begun, without late ones */
+    int walks_again;
     int has_walked, is_complete, is_closing;
 };
 
@@ -62,6 +71,7 @@ struct job {
     struct reading reading;
     struct runs *runs;
     char *name, *path, *study;
+    const char *label; /* of its folder */
     uint64_t took_ms;
     struct json json;
 };
@@ -69,23 +79,28 @@ struct job {
 struct walk {
     struct reading reading;
     struct runs *runs;
+    struct place *place;
     struct found *found;
     size_t n, cap;
     char **study;
     size_t n_studies;
+    struct err err; /* the folder cannot be read */
 };
 
-struct runs *runs_new(struct readings *readings, const char *dir,
+struct runs *runs_new(struct readings *readings, const struct folders *folders,
                       void (*on_change)(void *ctx), void *ctx)
 {
     struct runs *r = xcalloc(1, sizeof(*r));
 
     *r = (struct runs){.readings = readings,
-                       .dir = dir,
+                       .place = xcalloc(folders->n, sizeof(*r->place)),
+                       .n_places = folders->n,
                        .on_change = on_change,
                        .ctx = ctx,
                        .revision = 1,
                        .names_revision = 1};
+    for (size_t i = 0; i < folders->n; i++)
+        r->place[i].folder = &folders->folder[i];
     return r;
 }
 
@@ -110,7 +125,11 @@ void runs_free(struct runs *r)
     for (size_t i = 0; i < r->n; i++)
         free_run(r->run[i]);
     free(r->run);
-    free_names(r->study, r->n_studies);
+    for (size_t i = 0; i < r->n_places; i++) {
+        free_names(r->place[i].study, r->place[i].n_studies);
+        free(r->place[i].why);
+    }
+    free(r->place);
     free(r);
 }
 
@@ -149,7 +168,9 @@ struct read_run {
     struct progress *course;         /* NULL: there is none */
 };
 
-static void put_summary(const struct job *job, struct json *j, const struct read_run *r)
+/* why: it cannot be read; NULL: it can. */
+static void put_summary(const struct job *job, struct json *j, const struct read_run *r,
+                        const char *why)
 {
     const struct run_view view = {.name = job->name,
                                   .status = &r->record.status,
@@ -158,6 +179,8 @@ static void put_summary(const struct job *job, struct json *j, const struct read
 
     json_begin(j);
     json_object(j);
+    json_put_str(j, "folder", *job->label != '\0' ? job->label : NULL);
+    json_put_str(j, "why", why);
     run_summary_put(&view, *job->study != '\0' ? job->study : NULL, r->config, r->course,
                     j);
     json_close(j);
@@ -176,7 +199,7 @@ static void read_summary(struct reading *reading)
     if (files_read_config(&config, job->path, NULL) == 0)
         r.config = &config;
     (void)progress_read_course(&r.course, file, RUN_SPARK, NULL);
-    put_summary(job, &job->json, &r);
+    put_summary(job, &job->json, &r, NULL);
     progress_free(r.course);
     if (r.config != NULL)
         run_config_done(&config);
@@ -219,7 +242,7 @@ static void take_unread(struct runs *r, struct run *one, const struct job *job,
 
     if (why->code == -ENOENT)
         return;
-    put_summary(job, &j, &unknown);
+    put_summary(job, &j, &unknown, why->msg);
     take_summary(r, one, &j);
     json_done(&j);
     one->is_stale = 1;
@@ -273,6 +296,7 @@ static void start_job(struct runs *r, struct run *one)
     job->name = xstrdup(one->name);
     job->path = xstrdup(one->path);
     job->study = xstrdup(one->study);
+    job->label = one->place->folder->label;
     r->jobs++;
     job->reading =
         (struct reading){READING_LIST, job->path, read_summary, on_read, after_read};
@@ -301,12 +325,19 @@ static void start_jobs(struct runs *r)
 
 /* ---- walking, on a thread ---- */
 
-static void walk_folder(struct walk *w, const char *study, const char *folder)
+/* A name as a page has it, behind the folder's label; free(). */
+static char *name_in(const struct folder *f, const char *name)
+{
+    return xasprintf("%s%s%s", f->label, *f->label != '\0' ? "/" : "", name);
+}
+
+static int walk_folder(struct walk *w, const char *study, const char *folder,
+                       struct err *err)
 {
     size_t n;
     char **paths;
+    const int rc = run_dir_list(folder, &paths, &n, err);
 
-    (void)run_dir_list(folder, &paths, &n, NULL);
     for (size_t i = 0; i < n; i++) {
         struct found *f;
         struct stat st;
@@ -318,47 +349,49 @@ static void walk_folder(struct walk *w, const char *study, const char *folder)
         stamps_look(&f->stamps, f->path);
     }
     free(paths);
+    return rc;
 }
 
 static void walk(struct reading *reading)
 {
     struct walk *w = READING_OF(struct walk, reading);
-    const char *folder = w->runs->dir;
+    const struct folder *folder = w->place->folder;
     char **paths;
 
-    walk_folder(w, "", folder);
-    study_dir_list(folder, &paths, &w->n_studies);
+    if (walk_folder(w, "", folder->path, &w->err) < 0)
+        return;
+    study_dir_list(folder->path, &paths, &w->n_studies);
     w->study = xcalloc(w->n_studies + 1, sizeof(*w->study));
     for (size_t i = 0; i < w->n_studies; i++) {
-        w->study[i] = xstrdup(text_base_name(paths[i]));
-        walk_folder(w, w->study[i], paths[i]);
+        w->study[i] = name_in(folder, text_base_name(paths[i]));
+        (void)walk_folder(w, w->study[i], paths[i], NULL);
     }
     run_dir_list_free(paths, w->n_studies);
 }
 
 /* ---- what a walk has found ---- */
 
-static void take_run(struct runs *r, const struct found *f)
+static void take_run(struct runs *r, const struct place *place, const struct found *f)
 {
-    const char *last = strrchr(f->path, '/') + 1, *study = f->study;
-    char name[2 * NAME_BYTES];
-    struct run *one;
+    const char *last = text_base_name(f->path);
+    char *name = *f->study != '\0' ? xasprintf("%s/%s", f->study, last)
+                                   : name_in(place->folder, last);
+    struct run *one = find_from(r, name, &r->found);
 
-    if (strlen(last) >= NAME_BYTES)
-        return;
-    (void)snprintf(name, sizeof(name), "%s%s%s", study, *study != '\0' ? "/" : "", last);
-    one = find_from(r, name, &r->found);
     if (one == NULL) {
         ARRAY_GROW(r->run, r->n, r->cap);
         one = r->run[r->n++] = xcalloc(1, sizeof(*one));
         one->name = xstrdup(name);
         one->path = xstrdup(f->path);
-        one->study = xstrdup(study);
+        one->study = xstrdup(f->study);
+        one->place = place;
+        one->is_stale = 1; /* though nobody may look at its files */
         r->names_revision = ++r->revision;
     }
     one->is_seen = 1;
     one->is_own = f->is_own;
     one->is_stale |= stamps_renew(&one->stamps, &f->stamps);
+    free(name);
 }
 
 static int compare(const void *a, const void *b)
@@ -375,23 +408,17 @@ static int compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* A folder that cannot be held has no runs. */
-static void on_walked(struct reading *reading, const struct err *why)
+/* A folder that cannot be held, or read, has no runs. */
+static void take_walk(struct runs *r, struct walk *w)
 {
-    struct walk *w = READING_OF(struct walk, reading);
-    struct runs *r = w->runs;
+    struct place *place = w->place;
     size_t kept = 0;
 
-    r->n_walked = r->n_walks;
-    if (why != NULL && why->code == ERR_TIMEOUT) { /* the list stays as it is */
-        r->on_change(r->ctx);
-        return;
-    }
     for (size_t i = 0; i < r->n; i++)
-        r->run[i]->is_seen = 0;
+        r->run[i]->is_seen = r->run[i]->place != place;
     r->found = 0;
     for (size_t i = 0; i < w->n; i++)
-        take_run(r, &w->found[i]);
+        take_run(r, place, &w->found[i]);
     for (size_t i = 0; i < r->n; i++) {
         if (r->run[i]->is_seen) {
             r->run[kept++] = r->run[i];
@@ -403,12 +430,40 @@ static void on_walked(struct reading *reading, const struct err *why)
     r->n = kept;
     if (r->n > 0)
         qsort(r->run, r->n, sizeof(struct run *), compare);
-    free_names(r->study, r->n_studies);
-    r->study = w->study;
-    r->n_studies = w->n_studies;
+    free_names(place->study, place->n_studies);
+    place->study = w->study;
+    place->n_studies = w->n_studies;
     w->study = NULL;
     w->n_studies = 0;
-    r->has_walked = 1;
+}
+
+/* why: of code 0: the folder was read. */
+static void note_why(struct runs *r, struct place *place, const struct err *why)
+{
+    const char *text = why->code != 0 ? why->msg : NULL;
+
+    if (text == NULL ? place->why == NULL
+                     : place->why != NULL && strcmp(text, place->why) == 0)
+        return;
+    free(place->why);
+    place->why = text != NULL ? xstrdup(text) : NULL;
+    r->names_revision = ++r->revision;
+    if (text != NULL)
+        (void)fprintf(stderr, "brood web: %s\n", text);
+}
+
+static void on_walked(struct reading *reading, const struct err *why)
+{
+    struct walk *w = READING_OF(struct walk, reading);
+    struct runs *r = w->runs;
+
+    if (why == NULL || why->code != ERR_TIMEOUT) /* otherwise the list stays as it is */
+        take_walk(r, w);
+    note_why(r, w->place, why != NULL ? why : &w->err);
+    if (--r->n_under_way == 0) {
+        r->n_walked = r->n_walks;
+        r->has_walked = 1;
+    }
     start_jobs(r);
     r->on_change(r->ctx); /* who has asked for the list waits for the walk */
 }
@@ -418,7 +473,7 @@ static void after_walk(struct reading *reading)
     struct walk *w = READING_OF(struct walk, reading);
     struct runs *r = w->runs;
 
-    r->is_walking = 0;
+    w->place->is_walking = 0;
     for (size_t i = 0; i < w->n; i++) {
         free(w->found[i].path);
         free(w->found[i].study);
@@ -426,27 +481,34 @@ static void after_walk(struct reading *reading)
     free(w->found);
     free_names(w->study, w->n_studies);
     free(w);
-    if (r->walks_again)
+    if (r->walks_again && r->n_under_way == 0)
         (void)runs_walk(r);
+}
+
+static void start_walk(struct runs *r, struct place *place)
+{
+    struct walk *w = xcalloc(1, sizeof(*w));
+
+    place->is_walking = 1;
+    r->n_under_way++;
+    w->runs = r;
+    w->place = place;
+    w->reading =
+        (struct reading){READING_LIST, place->folder->path, walk, on_walked, after_walk};
+    reading_add(r->readings, &w->reading);
 }
 
 uint64_t runs_walk(struct runs *r)
 {
-    struct walk *w;
-
-    /* The last one was too late, and its thread has not come back. */
-    if (r->is_walking && r->n_walked == r->n_walks)
-        return r->n_walked;
-    r->walks_again = r->is_walking;
-    if (r->is_walking || r->is_closing)
+    r->walks_again = r->n_under_way > 0;
+    if (r->walks_again || r->is_closing)
         return r->n_walks + 1;
-    r->is_walking = 1;
-    r->n_walks++;
-    w = xcalloc(1, sizeof(*w));
-    w->runs = r;
-    w->reading = (struct reading){READING_LIST, r->dir, walk, on_walked, after_walk};
-    reading_add(r->readings, &w->reading);
-    return r->n_walks;
+    for (size_t i = 0; i < r->n_places; i++)
+        if (!r->place[i].is_walking)
+            start_walk(r, &r->place[i]);
+    if (r->n_under_way == 0) /* all were too late, and no thread has come back */
+        return r->n_walked;
+    return ++r->n_walks;
 }
 
 uint64_t runs_walked(const struct runs *r)
@@ -461,20 +523,28 @@ int runs_is_complete(const struct runs *r)
 
 /* ---- asking ---- */
 
-const char *runs_path(const struct runs *r, const char *name)
+int runs_find(const struct runs *r, const char *name, struct run_place *ret)
 {
     const struct run *one = find(r, name);
 
-    return one != NULL ? one->path : NULL;
+    if (one == NULL)
+        return 0;
+    *ret = (struct run_place){one->path, one->place->folder->path};
+    return 1;
 }
 
 const char *runs_study_path(const struct runs *r, const char *name)
 {
     static char path[PATH_MAX];
 
-    for (size_t i = 0; name != NULL && i < r->n_studies; i++) {
-        if (strcmp(r->study[i], name) == 0) {
-            (void)snprintf(path, sizeof(path), "%s/%s", r->dir, name);
+    for (size_t i = 0; name != NULL && i < r->n_places; i++) {
+        const struct place *place = &r->place[i];
+
+        for (size_t k = 0; k < place->n_studies; k++) {
+            if (strcmp(place->study[k], name) != 0)
+                continue;
+            (void)snprintf(path, sizeof(path), "%s/%s", place->folder->path,
+                           text_base_name(name));
             return path;
         }
     }
@@ -500,7 +570,20 @@ void runs_put(const struct runs *r, uint64_t since, struct json *j)
         json_str(j, r->run[i]->name);
     json_close(j);
     json_put_array(j, "studies");
-    for (size_t i = 0; i < r->n_studies; i++)
-        json_str(j, r->study[i]);
+    for (size_t i = 0; i < r->n_places; i++)
+        for (size_t k = 0; k < r->place[i].n_studies; k++)
+            json_str(j, r->place[i].study[k]);
+    json_close(j);
+    json_put_array(j, "folders");
+    for (size_t i = 0; i < r->n_places; i++) {
+        const struct place *place = &r->place[i];
+
+        json_object(j);
+        json_put_str(j, "folder",
+                     *place->folder->label != '\0' ? place->folder->label : NULL);
+        json_put_str(j, "path", place->folder->path);
+        json_put_str(j, "why", place->why);
+        json_close(j);
+    }
     json_close(j);
 }

@@ -85,21 +85,21 @@ static int take_file_request(struct web *w, struct lws *wsi, struct transfer *t)
 {
     static char text[HTTP_MAX_HEADER], run_room[HTTP_MAX_HEADER],
         file_room[HTTP_MAX_HEADER];
-    const char *run, *path, *file;
+    const char *run, *file;
+    struct run_place place;
 
     if (!http_shows_token(&w->guard, wsi))
         return respond_text(wsi, t, HTTP_STATUS_UNAUTHORIZED,
                             "The token is missing or wrong.\n");
     connections_begin(&w->connections, connections_find(wsi), CONNECTION_READS);
     run = lws_get_urlarg_by_name(wsi, "run=", run_room, sizeof(run_room));
-    path = runs_path(w->runs, run);
-    if (path == NULL) {
+    if (!runs_find(w->runs, run, &place)) {
         t->answer.owned = (unsigned char *)xasprintf("there is no run '%.100s'",
                                                      run != NULL ? run : "");
         return respond_text(wsi, t, HTTP_STATUS_NOT_FOUND, (const char *)t->answer.owned);
     }
     file = lws_get_urlarg_by_name(wsi, "name=", file_room, sizeof(file_room));
-    t->part = file_part_begin(w->readings, path, file != NULL ? file : "",
+    t->part = file_part_begin(w->readings, place.path, file != NULL ? file : "",
                               http_header(wsi, WSI_TOKEN_HTTP_RANGE, text), on_part, t);
     return 0;
 }
@@ -447,7 +447,6 @@ static int take_hello(struct web *w, struct web_client *c, const struct request 
     json_str(j, "hello");
     json_put_str(j, "host", host);
     json_put_bool(j, "read_only", w->read_only);
-    json_put_str(j, "folder", w->runs_dir);
     web_answer_end(w, c);
     return 0;
 }
@@ -597,7 +596,7 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     w->port = server.port;
     guard_set_port(&w->guard, w->port);
     w->readings = readings_new(&w->loop);
-    w->runs = runs_new(w->readings, w->runs_dir, wake_who_is_behind, w);
+    w->runs = runs_new(w->readings, &w->folders, wake_who_is_behind, w);
     w->live = live_new(&w->loop, w->readings,
                        (struct live_callbacks){wake_who_is_behind, methods_response, w});
     w->evals = evals_new(w);

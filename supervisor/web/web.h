@@ -9,8 +9,8 @@
  * Protocol  a websocket with texts. The page sends requests (request.h); each gets one answer,
  *           {"id", "result"} or {"id", "error": {"message", ...}}, in any order. The first is
  *           "1 hello token=..."; without it the websocket is closed with status 4401, and 4429
- *           if too many browsers are connected. {"push": "hello", "host", "read_only",
- *           "folder"} follows its answer, and in between come {"push": "list",
+ *           if too many browsers are connected. {"push": "hello", "host", "read_only"}
+ *           follows its answer, and in between come {"push": "list",
  *           ...} and {"push": "run", ...}: always the newest state, and only once the browser
  *           has read what came before.
  * Bounds    WEB_MAX_CLIENTS websockets, and other connections (connections.h); a frame of
@@ -71,7 +71,8 @@ struct web {
     uv_loop_t loop;
     struct lws_context *lws;
     struct guard guard;
-    const char *runs_dir, *program; /* program: the executable brood */
+    const char *program; /* the executable brood */
+    struct folders folders;
     int read_only, port;
     struct readings *readings;
     struct runs *runs;
@@ -89,7 +90,7 @@ struct web {
     int is_closing;
 };
 
-/* Serves until SIGINT, SIGTERM or SIGHUP. The caller sets the fields runs_dir, program,
+/* Serves until SIGINT, SIGTERM or SIGHUP. The caller sets the fields folders, program,
  * read_only and port (0: any). on_ready is called once browsers can connect: port and
  * guard are then set. ERR_EXISTS: the port is taken. */
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err);
@@ -126,11 +127,11 @@ struct evals *evals_new(struct web *w);
 void evals_close(struct evals *e);
 void evals_free(struct evals *e);
 /* Plays one episode with a checkpoint's policies and answers with its scenes, a list of
- * the objects that `brood eval --render x.jsonl` writes. path: of the run. ERR_LIMIT: the
+ * the objects that `brood eval --render x.jsonl` writes. ERR_LIMIT: the
  * client has an episode under way already, or too many are. One that takes too long is
  * ended. */
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
-                const char *path, struct err *err);
+                const struct run_place *run, struct err *err);
 /* The client is gone: kills its child. */
 void evals_forget(struct evals *e, uint64_t client);
 
@@ -142,9 +143,9 @@ void actions_close(struct actions *a);
 void actions_free(struct actions *a);
 /* Executes `brood rm`, `resume --detach` or `tag`, as the request's method says, and answers with the
  * line that it prints; it goes on if the client leaves. "tag" has "add" and "remove", any number
- * of times, and "note". command: the method's name, of a row of methods.c. path: of the run.
+ * of times, and "note". command: the method's name, of a row of methods.c.
  * ERR_LIMIT: too many are under way. */
 int actions_start(struct actions *a, struct web_client *c, const struct request *r,
-                  const char *command, const char *path, struct err *err);
+                  const char *command, const struct run_place *run, struct err *err);
 
 #endif

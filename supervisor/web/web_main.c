@@ -1,11 +1,8 @@
 /* brood-web: the server that `brood web` executes. */
-#include "common/io/tree.h"
 #include "common/log/log.h"
-#include "common/mem/xmalloc.h"
 #include "supervisor/web/child.h"
 #include "supervisor/web/web.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -62,18 +59,31 @@ static int become_child(char **argv)
     return 1;
 }
 
-/* Called by `brood web` only, which has checked the options. */
+static int serve(struct web *w)
+{
+    struct err err = {0};
+    int code;
+
+    /* Several folders are those of several users, who steer their own runs. */
+    w->read_only |= w->folders.n > 1;
+    if (children_keep_priority(&err) < 0)
+        return fail(&err, 1);
+    (void)nice(NICENESS);
+    code = web_serve(w, print_address, &err) < 0 ? fail(&err, 1) : 0;
+    children_end();
+    return code;
+}
+
+/* Called by `brood web` only, which has checked the options and names a folder. */
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"port", required_argument, NULL, 'p'}, {"program", required_argument, NULL, 'b'},
         {"read-only", no_argument, NULL, 'r'},  {"json", no_argument, NULL, 'j'},
         {"quiet", no_argument, NULL, 'q'},      {0}};
-    struct web w = {.runs_dir = "runs", .program = "brood"};
+    struct web w = {.program = "brood"};
     struct err err = {0};
-    char *config;
-    DIR *dir;
-    int c, is_run, code;
+    int c, code;
 
     if (argc > 3 && strcmp(argv[1], "--child-of") == 0)
         return become_child(argv);
@@ -99,30 +109,10 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (optind < argc)
-        w.runs_dir = argv[optind];
-    dir = opendir(w.runs_dir);
-    if (dir == NULL) {
-        if (errno == ENOENT)
-            (void)err_set(&err, ERR_NOT_FOUND,
-                          "there is no folder %s: name that of your runs", w.runs_dir);
-        else
-            (void)err_errno(&err, "%s", w.runs_dir);
-        return fail(&err, 3);
-    }
-    (void)closedir(dir);
-    config = xasprintf("%s/config.yaml", w.runs_dir);
-    is_run = tree_exists(config);
-    free(config);
-    if (is_run) {
-        (void)err_set(&err, ERR_ARG, "%s is a run: name the folder that it is in",
-                      w.runs_dir);
-        return fail(&err, 2);
-    }
-    if (children_keep_priority(&err) < 0)
-        return fail(&err, 1);
-    (void)nice(NICENESS);
-    code = web_serve(&w, print_address, &err) < 0 ? fail(&err, 1) : 0;
-    children_end();
+    if (folders_open(&w.folders, argv + optind, (size_t)(argc - optind), &err) < 0)
+        code = fail(&err, err.code == ERR_ARG ? 2 : 3);
+    else
+        code = serve(&w);
+    folders_close(&w.folders);
     return code;
 }

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import pwd
 import re
 import select
 import shutil
@@ -29,15 +30,17 @@ class Server:
 
     PREFIX = ()   # what brood-web runs under, in test_web_memory.py
 
-    def __init__(self, w, *options, program=None):
-        """program: in place of the one that plays episodes."""
+    def __init__(self, w, *options, program=None, folders=(), prefix=()):
+        """program: in place of the one that plays episodes; folders: of runs; prefix: what `brood web`
+        runs under."""
         if not WEB.exists():
             raise harness.Skip("no libwebsockets-dev")
         w.runs.mkdir(exist_ok=True)
+        folders = folders or [w.runs]
         direct = program or (self.PREFIX and harness.BROOD)
-        self.process = w.start("--program", direct, "--json", *options, w.runs, program=WEB,
+        self.process = w.start("--program", direct, "--json", *options, *folders, program=WEB,
                                prefix=self.PREFIX) if direct else w.start(
-            "web", "--json", *options, w.runs)
+            "web", "--json", *options, *folders, prefix=prefix)
         line = harness.wait_until("the address", lambda: harness.output(self.process) or
                                   self.process.poll() is not None)
         assert line is not True, self.process.log.read_text()
@@ -780,6 +783,12 @@ def test_commands_get_the_folder_of_runs(w):
     assert c.result("tag", run="over", add="-x") == f"tag --runs-dir {w.runs} -- {w.run_dir('over')} -x"
 
 
+STEERING = (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),
+            ("kill", {"agent": "agent_0"}), ("respawn", {"agent": "agent_0"}),
+            ("set", {"change": "defaults.discount=0.9"}), ("cancel", {}),
+            ("rm", {}), ("resume", {}), ("tag", {"add": "a"}))
+
+
 def test_read_only(w):
     run = live_run(w)
     c = Server(w, "--read-only").client()
@@ -787,14 +796,127 @@ def test_read_only(w):
     assert hello["read_only"] and hello["host"] == socket.gethostname(), hello
     c.list()
     before = (run / "journal").read_text()
-    for method, more in (("pause", {}), ("continue", {}), ("checkpoint", {}), ("stop", {}),
-                         ("kill", {"agent": "agent_0"}), ("respawn", {"agent": "agent_0"}),
-                         ("set", {"change": "defaults.discount=0.9"}), ("cancel", {}),
-                         ("rm", {}), ("resume", {}), ("tag", {"add": "a"})):
+    for method, more in STEERING:
         assert "read-only" in c.error(method, run="live", **more), method
     assert c.result("config", run="live")
     events = set(re.findall(r"event=(\w+)", (run / "journal").read_text()[len(before):]))
     assert not events - {"checkpoint"}, events
+
+
+def two_folders(w):
+    """Those of anna and ben: each has a run "same", and anna a study."""
+    folders = [w.path / user / "runs" for user in ("anna", "ben")]
+    for steps, folder in ((200, folders[0]), (400, folders[1])):
+        w.brood("run", w.small(steps=steps, evaluate=100), "--name", "same", "-q", "--runs-dir", folder)
+    study = w.write("lr.yaml", f"base: {w.small(steps=100, evaluate=0, checkpoint=0)}\n"
+                    "search:\n  defaults.discount: [0.9, 0.95]\nseeds: [1]\n")
+    w.brood("sweep", study, "-q", "--runs-dir", folders[0])
+    return folders
+
+
+def folders_of(c):
+    """The folders of a list, by label."""
+    c.result("list", on="false")
+    c.result("list")
+    return {f["folder"]: f for f in c.until("the folders", lambda m: m.get("folders"))["folders"]}
+
+
+def test_folders_of_several_users_are_shown_side_by_side(w):
+    """Read-only; runs of the same name are told apart, and everything is served of each."""
+    anna, ben = two_folders(w)
+    s = Server(w, folders=(anna, ben))
+    c = s.client()
+    assert c.until("hello", lambda m: m.get("push") == "hello")["read_only"]
+    runs = c.list()
+    trials = [f"anna/lr/{k}-s1" for k in (1, 2)]
+    assert set(runs) == {"anna/same", "ben/same", *trials}, runs.keys()
+    assert [runs[f"{user}/same"]["env_steps"] for user in ("anna", "ben")] == [200, 400]
+    assert {r["folder"] for r in runs.values()} == {"anna", "ben"}
+    assert runs[trials[0]]["study"] == "anna/lr" and runs["ben/same"]["study"] is None
+    assert len(c.result("study", study="anna/lr")["trials"]) == 2
+    assert "there is no study" in c.error("study", study="ben/lr")
+    assert folders_of(c) == {f"{user}": {"folder": f"{user}", "path": str(path), "why": None}
+                             for user, path in (("anna", anna), ("ben", ben))}
+    for user, path in (("anna", anna), ("ben", ben)):
+        name, run = f"{user}/same", path / "same"
+        assert s.file(name)[2].encode("latin-1") == (run / "metrics" / "progress.csv").read_bytes()
+        assert ["run.env_steps", str(runs[name]["env_steps"]), True] in c.result("config", run=name)
+        assert c.result("checkpoints", run=name)[0]["step"] == runs[name]["env_steps"]
+        assert "agent_0" in c.result("logs", run=name) and c.result("record", run=name)["seconds"] > 0
+        assert c.result("pictures", run=name) == []
+        assert c.result("evaluate", run=name, seed=3)[0]["seed"] == 3
+        c.result("watch", run=name)
+        c.until("a view", lambda m, name=name: m.get("push") == "run" and m["run"] == name and m["status"]["state"] == "done")
+    for method, more in STEERING:
+        assert "read-only" in c.error(method, run="anna/same", **more), method
+    for name in ("same", "runs/same", "anna/runs/same", "anna/../../ben/same", f"{anna}/same"):
+        assert "there is no run" in c.error("config", run=name), name
+        assert s.file(name)[0] == 404, name
+
+
+def test_commands_get_the_folder_of_the_run(w):
+    anna, ben = two_folders(w)
+    program = w.write("says", '#!/bin/sh\necho "$@" >&2\nexit 1\n')
+    program.chmod(0o755)
+    c = Server(w, program=program, folders=(anna, ben)).client()
+    c.list()
+    for folder, name in ((anna, "same"), (ben, "same"), (anna, "lr/2-s1")):
+        says = c.error("evaluate", run=f"{folder.parent.name}/{name}")
+        assert f"--runs-dir {folder} " in says and says.endswith(f" -- {folder}/{name}"), says
+
+
+def test_a_folder_that_is_lost_is_said_to_be(w):
+    """And shown again when it comes back; the others are shown meanwhile."""
+    anna, ben = two_folders(w)
+    away = w.path / "away"
+    ben.rename(away)
+    s = Server(w, folders=(anna, ben))
+    c = s.client()
+    assert len(c.list()) == 3
+    for _ in range(2):
+        found = folders_of(c)
+        assert found["ben"]["why"] == f"{ben}: No such file or directory" and found["anna"]["why"] is None, found
+        away.rename(ben)
+        c.until("its run", lambda m: any(r["run"] == "ben/same" for r in m.get("runs", ())))
+        assert folders_of(c)["ben"]["why"] is None
+        assert c.result("config", run="ben/same") and c.result("config", run="anna/same")
+        ben.rename(away)
+        c.until("that its run is gone", lambda m: m.get("names") and "ben/same" not in m["names"])
+        assert "there is no run" in c.error("config", run="ben/same")
+    assert s.process.poll() is None
+    lines = s.process.log.read_text().splitlines()
+    assert len(lines) == 3 and set(lines) == {f"brood web: {ben}: No such file or directory"}, lines
+
+
+def test_a_folder_is_called_after_its_owner(w):
+    """Whom who looks at it may not be: what may not be read is said to be."""
+    setpriv = shutil.which("setpriv")
+    users = [u for u in ("daemon", "bin", "games") if u in {p.pw_name for p in pwd.getpwall()}]
+    if os.geteuid() != 0 or setpriv is None or len(users) < 3:
+        raise harness.Skip("only root has files of several users")
+    folders = [*two_folders(w), w.path / "closed"]
+    folders[2].mkdir()
+    w.path.chmod(0o777)
+    harness.copy_run(folders[1] / "same", folders[1] / "secret")
+    for user, folder in zip(users, folders):
+        for path in (folder, *folder.rglob("*")):
+            shutil.chown(path, user, user)
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+    for path in (folders[1] / "secret", folders[2]):
+        path.chmod(0o700)
+    nobody = (setpriv, "--reuid=65534", "--regid=65534", "--clear-groups")
+    try:
+        s = Server(w, folders=folders, prefix=nobody)
+    except (AssertionError, PermissionError) as e:
+        raise harness.Skip("somebody else may not execute what was built here") from e
+    c = s.client()
+    runs = c.list()
+    assert set(runs) == {"daemon/same", "daemon/lr/1-s1", "daemon/lr/2-s1", "bin/same", "bin/secret"}, runs.keys()
+    assert (runs["bin/same"]["state"], runs["bin/secret"]["state"]) == ("done", "no permission"), runs
+    assert "belongs to" in c.error("evaluate", run="bin/same")   # its configuration may name programs
+    assert "Permission denied" in c.error("config", run="bin/secret")
+    found = folders_of(c)
+    assert found["games"]["why"] == f"{folders[2]}: Permission denied" and found["bin"]["why"] is None, found
 
 
 def test_fifty_browsers_share_one_connection(w):
@@ -968,7 +1090,9 @@ def test_errors_are_one_line(w):
             (["nothing-here"], 3, "there is no folder nothing-here"),
             (["--port", "99999"], 2, "--port 99999: expected a whole number from 0 to 65535"),
             ([w.write("a-run/config.yaml", "").parent], 2, "is a run: name the folder"),
-            (["a", "b"], 2, "expected one folder of runs, got 2")):
+            ([w.runs, w.runs / "."], 2, "are the same folder"),
+            ([w.runs, w.path / "a-run"], 2, "is a run: name the folder"),
+            (["a", "b"], 3, "there is no folder a")):
         _, err = w.brood("web", *args, code=code)
         assert err.startswith("brood web: ") and says in err and err.count("\n") == 1, err
     place = w.path / "alone"

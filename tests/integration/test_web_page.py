@@ -9,7 +9,7 @@ import sys
 import threading
 
 import harness
-from test_web import LONG, Server, live_run
+from test_web import LONG, Server, live_run, two_folders
 
 sys.path.insert(0, str(harness.SOURCE / "tests" / "support"))
 import chromium  # noqa: E402
@@ -22,12 +22,12 @@ HOSTILE = "<img src=x onerror=document.title=1>"
 class Visit:
     """A browser at a server's page; `with Visit(w) as v`."""
 
-    def __init__(self, w, *options, **look):
+    def __init__(self, w, *options, folders=(), **look):
         if chromium.PROGRAM is None:
             raise harness.Skip("no chromium")
         if harness.SANITIZED:
             raise harness.Skip("the page is tested once, by the release build")
-        self.server, self.look = Server(w, *options), look
+        self.server, self.look = Server(w, *options, folders=folders), look
         SHOTS.mkdir(exist_ok=True)
 
     def __enter__(self):
@@ -445,6 +445,61 @@ def test_several_runs_and_a_study(w):
         v.shot("study")
         page.click("a.seed")
         page.wait_text("h1", "lr/")
+
+
+def test_a_group_looks_at_its_folders(w):
+    """Side by side, and without what would change a run."""
+    anna, ben = two_folders(w)
+    gone = w.path / "carl" / "runs"
+    with Visit(w, folders=(anna, ben, gone)) as v:
+        page = v.page
+
+        def waits(*names):
+            page.wait(f"JSON.stringify([...document.querySelectorAll('tr[data-run]')].map(r => r.dataset.run).sort()) "
+                      f"== JSON.stringify({json.dumps(sorted(names))})", str(names))
+        trials = ["anna/lr/1-s1", "anna/lr/2-s1"]
+        waits("anna/same", "ben/same", *trials)
+        page.wait_text("tr[data-run='ben/same'] .state", "done")
+        assert page.texts(".why") == [f"{gone}: No such file or directory"]
+        assert page.texts(".folders .chip") == ["all\n4", "anna\n3", "ben\n1", "carl\n0"], page.texts(".folders .chip")
+        page.wait_text("#badge", "read-only")
+        v.shot("group")
+        page.click(".folders .chip:nth-child(3)")
+        waits("ben/same")
+        page.click(".folders .chip:nth-child(1)")
+        for words, names in (("folder=ben*", ["ben/same"]), ("name=same", ["anna/same", "ben/same"]),
+                             ("anna lr", trials)):
+            page.fill("input.search", words)
+            waits(*names)
+        page.fill("input.search", "name=same")
+        for user in ("anna", "ben"):
+            page.click(f"tr[data-run='{user}/same'] td.pick label")
+        page.wait_text("a.button.primary", "Compare 2 runs")
+        assert not page.eval("[...document.querySelectorAll('[data-action]')].some(b => b.offsetParent)")
+        page.click("a.button.primary")
+        page.wait_text(".legend", "ben/same")
+        page.wait_text("table.differences tr[data-key='run.env_steps']", "400")
+        page.key("u")
+        page.wait("document.querySelector('a.study')")
+        page.click("a.study")
+        page.wait("document.querySelectorAll('table.trials tbody tr').length == 2")
+        page.click("a.seed")
+        page.wait_text("h1", "anna/lr/")
+        page.wait_text(".head .state", "done")
+        assert not page.eval("[...document.querySelectorAll('[data-action]')].some(b => b.offsetParent)")
+        v.shot("group-run")
+        page.key("u")
+        page.fill("input.search", "")
+        waits("anna/same", "ben/same", *trials)
+        ben.rename(w.path / "away")
+        waits("anna/same", *trials)
+        page.wait(f"document.querySelectorAll('.why').length == 2 && document.body.innerText.includes({json.dumps(str(ben))})")
+        page.size(390, 844, phone=True)
+        page.scheme(True)
+        assert no_sideways(page)
+        v.shot("group-phone-dark")
+        (w.path / "away").rename(ben)
+        waits("anna/same", "ben/same", *trials)
 
 
 def test_a_study_shows_its_rungs_and_which_keys_matter(w):

@@ -1,9 +1,12 @@
 /* The checks that `brood web` makes before it handles a request, without a socket. */
+#include "supervisor/web/folders.h"
 #include "supervisor/web/guard.h"
 #include "supervisor/web/request.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_main.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 START_TEST(test_token)
 {
@@ -102,6 +105,51 @@ START_TEST(test_requests)
 }
 END_TEST
 
+START_TEST(test_folders)
+{
+    enum { MOST = 3 };
+    static const struct {
+        const char *path[MOST], *label[MOST];
+        int rc;
+    } cases[] = {
+        {{"a"}, {""}, 0},
+        {{"a", "b"}, {"a", "b"}, 0},
+        {{"a/runs", "b/runs"}, {"a", "b"}, 0},
+        {{"a/runs", "a/old", "b/runs"}, {"a/runs", "a/old", "b/runs"}, 0},
+        {{"a/runs", "b/runs", "gone/runs/"}, {"a", "b", "gone"}, 0},
+        {{"a", "a/runs"}, {"a", "runs"}, 0},
+        {{"a", "b", "a/../a/"}, {NULL}, ERR_ARG},
+        {{"a", "a/runs/one"}, {NULL}, ERR_ARG}, /* it is a run */
+        {{"gone", "gone-too"}, {NULL}, ERR_NOT_FOUND},
+    };
+    static const char *const made[] = {"a",     "b",      "a/runs",
+                                       "a/old", "b/runs", "a/runs/one"};
+    struct temp_dir dir;
+
+    temp_dir_init(&dir);
+    for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++)
+        ck_assert_int_eq(mkdir(temp_dir_file(&dir, made[i]), 0700), 0);
+    temp_dir_write(temp_dir_file(&dir, "a/runs/one/config.yaml"), "", 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char paths[MOST][sizeof(dir.file)], *path[MOST];
+        struct folders f;
+        size_t n = 0;
+
+        for (; n < MOST && cases[i].path[n] != NULL; n++) {
+            path[n] = paths[n];
+            (void)strcpy(paths[n], temp_dir_file(&dir, cases[i].path[n]));
+        }
+        ck_assert_int_eq(folders_open(&f, path, n, NULL), cases[i].rc);
+        for (size_t k = 0; k < n && cases[i].rc == 0; k++) {
+            ck_assert_str_eq(f.folder[k].label, cases[i].label[k]);
+            ck_assert_str_eq(f.folder[k].path, paths[k]);
+        }
+        folders_close(&f);
+    }
+    temp_dir_done(&dir);
+}
+END_TEST
+
 static Suite *make_suite(void)
 {
     Suite *s = suite_create("web");
@@ -110,6 +158,7 @@ static Suite *make_suite(void)
     tcase_add_test(t, test_token);
     tcase_add_test(t, test_hosts_and_origins);
     tcase_add_test(t, test_requests);
+    tcase_add_test(t, test_folders);
     suite_add_tcase(s, t);
     return s;
 }
