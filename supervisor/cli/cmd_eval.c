@@ -3,6 +3,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/number_text.h"
 #include "common/text/plain_text.h"
+#include "common/text/scan.h"
 #include "supervisor/cli/eval_play.h"
 #include "supervisor/metrics/json.h"
 #include "supervisor/rundir/run_dir.h"
@@ -15,7 +16,11 @@
 struct eval_options {
     const char *checkpoint;
     const char *render;
-    long long episodes, seed, copies, episode;
+    long long episodes, seed, copies;
+    struct which {
+        enum eval_pick pick;
+        long long number;
+    } episode; /* that is drawn */
     int stochastic;
     struct cli_texts sets; /* of the environment */
     int trust;             /* accept another user's directory */
@@ -126,19 +131,26 @@ static void on_result(struct eval_play *play, const struct env_spec *spec,
                       const struct evaluation_result *result)
 {
     struct report *p = play->ctx;
-    const struct episode *e = &play->recording.episode;
-    const struct recording_source from = eval_play_source(play, p->run, spec);
-    const char *file = p->file;
 
     if (p->cli->json)
         print_json(p, spec, result);
     else
         print_text(p, spec, result);
-    if (file == NULL)
-        return;
+}
+
+static void on_recorded(struct eval_play *play, const struct env_spec *spec)
+{
+    static const char *const words[] = {[EVAL_PICK_NUMBER] = "",
+                                        [EVAL_PICK_BEST] = ", the best,",
+                                        [EVAL_PICK_WORST] = ", the worst,"};
+    struct report *p = play->ctx;
+    const struct episode *e = &play->recording.episode;
+    const struct recording_source from = eval_play_source(play, p->run, spec);
+    const char *file = p->file;
+
     if (recording_write(&play->recording, &from, file, &p->failure) == 0 && !p->cli->json)
-        (void)printf("  episode %llu is drawn in %s\n", (unsigned long long)e->number,
-                     file);
+        (void)printf("  episode %llu%s is drawn in %s\n", (unsigned long long)e->number,
+                     words[play->pick], file);
     if (e->is_cut && !p->cli->quiet)
         (void)fprintf(stderr,
                       "brood eval: %s shows the first %zu steps of episode %llu\n", file,
@@ -173,8 +185,10 @@ static int eval_in_dir(const struct cli *cli, const struct eval_options *o,
                                      .resized = o->sets.n > 0,
                                      .mode = o->stochastic ? ACT_SAMPLE : ACT_GREEDY},
                              .records = o->render != NULL,
-                             .recording = {.number = (uint64_t)o->episode},
+                             .pick = o->episode.pick,
+                             .recording = {.number = (uint64_t)o->episode.number},
                              .on_result = on_result,
+                             .on_recorded = on_recorded,
                              .ctx = &report};
     int code = CLI_DONE;
 
@@ -213,10 +227,11 @@ static int run_eval(struct cli *cli, void *values, int argc, char **argv)
                              "--set %.60s: expected a key of env, as "
                              "env.params.agents=5",
                              o->sets.text[i]);
-    if (o->episode > 0 && o->render == NULL)
+    if ((o->episode.number > 0 || o->episode.pick != EVAL_PICK_NUMBER) &&
+        o->render == NULL)
         return cli_usage(cli, "--episode is for --render FILE");
-    if (o->episode >= o->episodes)
-        return cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode,
+    if (o->episode.number >= o->episodes)
+        return cli_usage(cli, "--episode %lld is none of 0 to %lld", o->episode.number,
                          o->episodes - 1);
     co.set = o->sets.text;
     co.n_set = o->sets.n;
@@ -245,6 +260,21 @@ static int run_eval(struct cli *cli, void *values, int argc, char **argv)
     return code;
 }
 
+static int take_episode(const struct cli *cli, const char *text, void *member)
+{
+    struct which *which = member;
+
+    *which = (struct which){0};
+    if (strcmp(text, "best") == 0 || strcmp(text, "worst") == 0) {
+        which->pick = *text == 'b' ? EVAL_PICK_BEST : EVAL_PICK_WORST;
+        return 0;
+    }
+    if (!text_is_digits(text))
+        return cli_usage(cli, "--episode %.60s: expected a number, best or worst", text);
+    return cli_integer(cli, "--episode", text, 0, EVALUATION_MAX_EPISODES - 1,
+                       &which->number);
+}
+
 static const struct cli_option options[] = {
     {"episodes", "N", "how many (100)",
      CLI_NUMBER(struct eval_options, episodes, 1, EVALUATION_MAX_EPISODES)},
@@ -265,8 +295,10 @@ static const struct cli_option options[] = {
      "draw an episode: .gif moves, so do .mp4 and .webm (with\n"
      "ffmpeg), .svg is one page, .jsonl is data",
      CLI_TEXT(struct eval_options, render)},
-    {"episode", "K", "which one is drawn (0)",
-     CLI_NUMBER(struct eval_options, episode, 0, EVALUATION_MAX_EPISODES - 1)},
+    {"episode", "K",
+     "which one is drawn (0): its number, or the best or the worst\n"
+     "by the first team's return",
+     CLI_TAKE_TO(take_episode, struct eval_options, episode)},
     {"trust", NULL,
      "although the run is another user's: what its configuration\n"
      "names is executed",

@@ -12,7 +12,12 @@
 
 struct eval_play;
 
-/* Called once; spec, result and the recorded episode are borrowed for the call. */
+/* Which episode is recorded: that of recording.number, or the one with the first team's highest or
+ * lowest return. Which one that is, is known at the end: it is played again. */
+enum eval_pick { EVAL_PICK_NUMBER, EVAL_PICK_BEST, EVAL_PICK_WORST };
+
+/* Called once; spec, result and the recorded episode, if it has a number, are borrowed for the
+ * call. */
 typedef void (*eval_play_fn)(struct eval_play *p, const struct env_spec *spec,
                              const struct evaluation_result *result);
 
@@ -20,9 +25,13 @@ struct eval_play {
     const char *path;        /* the run's directory */
     struct weights *weights; /* of its checkpoint; eval_play_done frees them */
     struct eval_args run; /* config, episodes, seed, copies and mode; the rest is set */
-    int records;          /* the episode of recording.number is recorded */
+    int records;          /* an episode is recorded, the one of `pick` */
+    enum eval_pick pick;
     struct recording recording;
     eval_play_fn on_result;
+    /* Called once after on_result, if an episode is recorded, which is borrowed for the call, as
+     * spec; may be NULL. */
+    void (*on_recorded)(struct eval_play *p, const struct env_spec *spec);
     void *ctx;
 };
 

@@ -3,6 +3,8 @@ import {ask, readWhole, report} from "./net.js";
 import {ago, attribute, bytes, el, keyed, number, shown, text, whole} from "./dom.js";
 import {Player} from "./player.js";
 
+const PICKED_OF = 20; // episodes (evals.c)
+
 function stepCell(c, cell = el("td.number")) {
   text(cell, c.best ? `★ ${whole(c.step)}` : whole(c.step));
   attribute(cell, "title", c.best ? "That of the best evaluation so far (checkpoint.keep_best)" : null);
@@ -52,16 +54,18 @@ export function episodesTab(body, context) {
   text(said, "Play a checkpoint to see what its policies do. Of an environment that cannot be drawn there are no pictures.");
   let stamp = -1;
 
-  async function play(step) {
+  // pick: "best" or "worst", of some; undefined: the first episode.
+  async function play(step, pick) {
     for (const b of table.querySelectorAll("button")) b.disabled = true;
     said.classList.remove("bad");
     text(said, `Playing an episode with the policies of step ${whole(step)} …`);
     try {
       const lines = await ask("evaluate", {run: name, step, seed: seed.value || 0,
-                                           stochastic: sample.checked || undefined});
+                                           stochastic: sample.checked || undefined, pick});
       picture.replaceChildren();
       player.load(lines);
-      text(said, `${lines[0].env}, seed ${lines[0].seed}, policies of step ${whole(step)}`);
+      text(said, `${lines[0].env}, seed ${lines[0].seed}, policies of step ${whole(step)}`
+        + (pick ? `: episode ${lines[0].episode}, the ${pick} of ${PICKED_OF}` : ""));
     } catch (error) {
       said.classList.add("bad");
       text(said, error.message);
@@ -102,8 +106,9 @@ export function episodesTab(body, context) {
     const list = await ask("checkpoints", {run: name});
     shown(none, !list.length);
     keyed(table, list, c => c.step, c => el("tr", {"data-step": c.step}, stepCell(c), el("td.wide.muted"),
-      el("td.number.wide.muted"), el("td.right", el("button.small", {type: "button", onclick: () => play(c.step),
-        title: "Play an episode with these policies"}, "▶ Play"))),
+      el("td.number.wide.muted"), el("td.right.buttons", el("button.small", {type: "button", onclick: () => play(c.step),
+        title: "Play an episode with these policies"}, "▶ Play"), [["best", "Best"], ["worst", "Worst"]].map(([pick, label]) => el("button.small", {type: "button", "data-pick": pick,
+        onclick: () => play(c.step, pick), title: `Play ${PICKED_OF} episodes, and show the ${pick}, by the first team's return`}, label)))),
       (row, c) => {
         stepCell(c, row.children[0]);
         text(row.children[1], ago(c.time * 1000));

@@ -29,6 +29,7 @@ struct evaluation {
 
     double *returns;   /* (episodes, A) */
     uint64_t *lengths; /* (episodes); 0: the episode was skipped, because it failed */
+    uint64_t *numbers; /* (episodes) of those that were played */
     double *mean, *std, *se;
     double *metrics;     /* (episodes, M) */
     double *metric_mean; /* [M] */
@@ -75,6 +76,7 @@ static uint64_t drop_skipped(struct evaluation *e)
                 n_agents * sizeof(*e->returns));
         memmove(e->metrics + n * e->spec->n_metrics, e->metrics + k * e->spec->n_metrics,
                 e->spec->n_metrics * sizeof(*e->metrics));
+        e->numbers[n] = k;
         e->lengths[n++] = e->lengths[k];
     }
     return n;
@@ -116,6 +118,7 @@ static int report(struct evaluation *e, struct err *err)
                                      .metrics = e->spec->metrics,
                                      .metric_mean = e->metric_mean,
                                      .episode_returns = e->returns,
+                                     .episode_numbers = e->numbers,
                                  });
     return 0;
 }
@@ -277,6 +280,7 @@ static void allocate(struct evaluation *e)
     e->ended = xcalloc(e->copies, sizeof(*e->ended));
     e->returns = xcalloc(e->args.episodes * n, sizeof(*e->returns));
     e->lengths = xcalloc(e->args.episodes, sizeof(*e->lengths));
+    e->numbers = xcalloc(e->args.episodes, sizeof(*e->numbers));
     e->metrics = xcalloc(e->args.episodes * e->spec->n_metrics + 1, sizeof(*e->metrics));
     e->metric_mean = xcalloc(e->spec->n_metrics + 1, sizeof(*e->metric_mean));
     e->mean = xcalloc(n, sizeof(*e->mean));
@@ -331,6 +335,7 @@ void evaluation_free(struct evaluation *e)
     free(e->ended);
     free(e->returns);
     free(e->lengths);
+    free(e->numbers);
     free(e->metrics);
     free(e->metric_mean);
     free(e->mean);

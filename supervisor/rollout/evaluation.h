@@ -35,7 +35,8 @@ struct
     const char *const *metrics; /* [n_metrics] their names */
     const double
         *metric_mean; /* [n_metrics] over episodes that have a value; NaN: none */
-    const double *episode_returns; /* (episodes, A) */
+    const double *episode_returns;   /* (episodes, A) */
+    const uint64_t *episode_numbers; /* [episodes] */
 };
 
 struct evaluation_args {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 enum { MAX_AT_A_TIME = 2, LASTS_AT_MOST_MS = 120000 };
+#define PICKED_OF  "20"              /* episodes */
 #define MAX_SCENES ((size_t)8 << 20) /* bytes of an episode */
 
 struct eval {
@@ -150,7 +151,7 @@ static int take_number(const struct request *r, const char *key, uint64_t *ret,
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,
                 const struct run_place *run, struct err *err)
 {
-    const char *stochastic = request_get(r, "stochastic");
+    const char *stochastic = request_get(r, "stochastic"), *pick = request_get(r, "pick");
     uint64_t seed = 0, step = 0;
     struct arena arena = ARENA_ZERO;
     struct words w = {.arena = &arena};
@@ -161,6 +162,9 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
         rc = take_number(r, "seed", &seed, err);
     if (rc == 0)
         rc = take_number(r, "step", &step, err);
+    if (rc == 0 && pick != NULL && strcmp(pick, "best") != 0 &&
+        strcmp(pick, "worst") != 0)
+        rc = err_set(err, ERR_ARG, "pick %.100s: expected best or worst", pick);
     if (rc < 0)
         return rc;
     v = xcalloc(1, sizeof(*v));
@@ -172,7 +176,11 @@ int evals_start(struct evals *e, struct web_client *c, const struct request *r,
         free(v);
         return rc;
     }
-    words_add(&w, "eval", "--episodes", "1", "--copies", "1", "--seed",
+    if (pick != NULL)
+        words_add(&w, "eval", "--episodes", PICKED_OF, "--episode", pick, NULL);
+    else
+        words_add(&w, "eval", "--episodes", "1", NULL);
+    words_add(&w, "--copies", pick != NULL ? "4" : "1", "--seed",
               arena_printf(&arena, "%" PRIu64, seed), "--render",
               arena_printf(&arena, "%s/episode.jsonl", v->folder), "--quiet", NULL);
     if (request_get(r, "step") != NULL)

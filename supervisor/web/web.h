@@ -126,8 +126,8 @@ struct evals *evals_new(struct web *w);
 /* Kills the children; free after the loop has closed its handles. */
 void evals_close(struct evals *e);
 void evals_free(struct evals *e);
-/* Plays one episode with a checkpoint's policies and answers with its scenes, a list of
- * the objects that `brood eval --render x.jsonl` writes. ERR_LIMIT: the
+/* Plays one episode with a checkpoint's policies, or the best or worst of 20 with "pick", and answers
+ * with its scenes, a list of the objects that `brood eval --render x.jsonl` writes. ERR_LIMIT: the
  * client has an episode under way already, or too many are. One that takes too long is
  * ended. */
 int evals_start(struct evals *e, struct web_client *c, const struct request *r,

@@ -228,6 +228,26 @@ def test_drawing_changes_no_return(w):
     assert not [p for p in w.path.iterdir() if p.name.startswith("a.")]
 
 
+def test_the_best_and_the_worst_episode_are_picked(w):
+    """By the first team's return, however many are played side by side."""
+    train(w, "tag", "{id: simple_tag}")
+    n = 6
+    for more in ((), ("--stochastic", "--seed", 5)):
+        files, returns = [], []
+        for k in range(n):
+            path, plain = render(w, "tag", "x.jsonl", "--episode", k, *more, episodes=n)
+            files.append(path.read_bytes())
+            last = json.loads(path.read_text().splitlines()[-1])["returns"]
+            returns.append(sum(v for name, v in last.items() if name.startswith("adversary")))
+        assert len(set(returns)) > 1
+        for pick, k in (("best", returns.index(max(returns))), ("worst", returns.index(min(returns)))):
+            for copies in (1, 4):
+                path, result = render(w, "tag", "x.jsonl", "--episode", pick, "--copies", copies, *more, episodes=n)
+                assert path.read_bytes() == files[k] and result == plain, (pick, k, returns)
+        out, _ = w.brood("eval", "tag", "--episodes", n, "--episode", "worst", "--render", path, *more)
+        assert out.endswith(f"\n  episode {k}, the worst, is drawn in {path}\n"), out
+
+
 def test_the_drawn_returns_are_those_of_the_evaluation(w):
     train(w, "foraging", "{id: foraging, params: {size: 5}}")
     _, result = render(w, "foraging", "f.svg", "--stochastic")
@@ -284,6 +304,9 @@ def test_what_cannot_be_drawn_is_refused_at_once(w):
                        (("spread", "--render", "x.gif", "--episodes", "3", "--episode", "3"),
                         "--episode 3 is none of 0 to 2"),
                        (("spread", "--episode", "3"), "--episode is for --render"),
+                       (("spread", "--episode", "best"), "--episode is for --render"),
+                       (("spread", "--render", "x.gif", "--episode", "good"),
+                        "--episode good: expected a number, best or worst"),
                        (("none", "--render", "x.gif"), "none cannot be drawn")):
         out, err = w.brood("eval", *args, code=2)
         assert says in err and len(err.splitlines()) == 1 and not out, (out, err)

@@ -522,6 +522,10 @@ def test_an_episode_is_played_by_a_process_of_its_own(w):
     w.brood("eval", "over", "--episodes", 1, "--copies", 1, "--seed", 3, "--render", "x.jsonl", "-q")
     told = [json.loads(line) for line in (w.path / "x.jsonl").read_text().splitlines()]
     assert [head, *frames] == told
+    head = c.result("evaluate", run="over", step=400, pick="best")[0]
+    out, _ = w.brood("eval", "over", "--episodes", 20, "--episode", "best", "--render", "x.jsonl")
+    assert f"episode {head['episode']}, the best, is drawn" in out, (head, out)
+    assert c.error("evaluate", run="over", pick="-x") == "pick -x: expected best or worst"
     for key in ("seed", "step"):
         for value in ("x", "-1", "1.5", "", "9" * 30):
             says = c.error("evaluate", run="over", **{key: value})

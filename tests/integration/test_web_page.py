@@ -377,6 +377,16 @@ def test_an_episode_is_played(w):
         page.eval("(() => { const s = document.querySelector('.player [type=range]'); s.value = 25; "
                   "s.dispatchEvent(new Event('input')) })()")
         page.wait_text(".returns", f"{told['return_mean']['agent_0']:.2f}".rstrip("0").rstrip("."))
+        for pick in ("worst", "best"):
+            page.click(f"tr[data-step='600'] [data-pick={pick}]")
+            page.wait_text(".answer", f"the {pick} of 20")
+            out, _ = w.brood("eval", "over", "--episodes", 20, "--episode", pick, "--render", "x.jsonl")
+            number = re.search(rf"episode (\d+), the {pick}, is drawn", out)[1]
+            assert f"episode {number}, the {pick} of 20" in page.text(".answer"), (out, page.text(".answer"))
+        v.shot("episode-best")
+        page.size(390, 844, phone=True)
+        assert no_sideways(page)
+        v.shot("episode-best-phone")
 
 
 def test_pictures_of_evaluations_and_what_cannot_be_drawn(w):
