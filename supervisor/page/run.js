@@ -89,8 +89,7 @@ export function showRun(main, name, tabName) {
     shown(why, Boolean(s.done_why) || ["failed", "killed", "deleted", "unreadable", "no permission", "not answering", "suspended"].includes(s.state));
     text(why, s.state === "killed" ? "Its supervisor died without an end. `brood resume` continues from the newest checkpoint."
       : s.state === "deleted" ? "Its directory is gone: it was deleted, or has another name now."
-      : s.state === "unreadable" ? runs.get(name)?.why ?? "Reading its files takes too long, or another user has put a link in its place."
-      : s.state === "no permission" ? "It is another user's: whether it is live, only its owner may know. What can be read of it is shown."
+      : ["unreadable", "no permission"].includes(s.state) ? runs.get(name)?.why ?? "Its files cannot be read."
       : s.state === "failed" ? s.failure ?? "The run failed: see its journal and logs."
       : ["not answering", "suspended"].includes(s.state) ? [
         s.stalled_since ? `The supervisor has not gone on since ${s.stalled_since}` : "The supervisor does not answer",

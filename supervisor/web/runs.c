@@ -168,7 +168,7 @@ struct read_run {
     struct progress *course;         /* NULL: there is none */
 };
 
-/* why: it cannot be read; NULL: it can. */
+/* why: what its state does not say; NULL: nothing. */
 static void put_summary(const struct job *job, struct json *j, const struct read_run *r,
                         const char *why)
 {
@@ -186,6 +186,15 @@ static void put_summary(const struct job *job, struct json *j, const struct read
     json_close(j);
 }
 
+static const char *why_of(const struct run_record *r)
+{
+    if (r->is_denied)
+        return "No end is recorded, and whether it is live its owner alone may know. "
+               "What "
+               "may be read of it is shown.";
+    return r->is_unreadable && !r->is_live ? "Its journal cannot be read." : NULL;
+}
+
 static void read_summary(struct reading *reading)
 {
     struct job *job = READING_OF(struct job, reading);
@@ -199,7 +208,7 @@ static void read_summary(struct reading *reading)
     if (files_read_config(&config, job->path, NULL) == 0)
         r.config = &config;
     (void)progress_read_course(&r.course, file, RUN_SPARK, NULL);
-    put_summary(job, &job->json, &r, NULL);
+    put_summary(job, &job->json, &r, why_of(&r.record));
     progress_free(r.course);
     if (r.config != NULL)
         run_config_done(&config);

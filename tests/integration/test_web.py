@@ -917,6 +917,7 @@ def test_a_folder_is_called_after_its_owner(w):
     runs = c.list()
     assert set(runs) == {"daemon/same", "daemon/lr/1-s1", "daemon/lr/2-s1", "bin/same", "bin/secret"}, runs.keys()
     assert (runs["bin/same"]["state"], runs["bin/secret"]["state"]) == ("done", "no permission"), runs
+    assert runs["bin/same"]["why"] is None and "its owner alone" in runs["bin/secret"]["why"]
     assert "belongs to" in c.error("evaluate", run="bin/same")   # its configuration may name programs
     assert "Permission denied" in c.error("config", run="bin/secret")
     found = folders_of(c)
