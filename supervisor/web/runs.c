@@ -465,9 +465,15 @@ static void on_walked(struct reading *reading, const struct err *why)
 {
     struct walk *w = READING_OF(struct walk, reading);
     struct runs *r = w->runs;
+    struct err late = {0};
 
-    if (why == NULL || why->code != ERR_TIMEOUT) /* otherwise the list stays as it is */
+    if (why != NULL && why->code == ERR_TIMEOUT) { /* the list stays as it is */
+        (void)err_set(&late, ERR_TIMEOUT, "%s: to read it takes longer than %d s",
+                      w->place->folder->path, READING_WITHIN_MS / 1000);
+        why = &late;
+    } else {
         take_walk(r, w);
+    }
     note_why(r, w->place, why != NULL ? why : &w->err);
     if (--r->n_under_way == 0) {
         r->n_walked = r->n_walks;
