@@ -58,7 +58,7 @@ const plain = (key, title, width, of, more = {}) => ({key, title, width, value: 
 export const COLUMNS = [
   {key: "run", title: "run", width: [150, 3], kind: ".run", usual: true, value: s => s.run,
     make: run => [el("a.name", {href: runUrl(run)}, name(run))], set() {}},
-  {key: "state", title: "state", width: [92, 0.8], usual: true, value: s => s.state,
+  {key: "state", title: "state", width: [114, 0.5], usual: true, value: s => s.state,
     make: () => [stateNode()], set(cell, s) {
       setState(cell.firstChild, s.state);
       attribute(cell, "title", s.why);

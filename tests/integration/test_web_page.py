@@ -473,6 +473,9 @@ def test_a_group_looks_at_its_folders(w):
         assert page.texts(".why") == [f"{gone}: No such file or directory"]
         assert page.texts(".folders .chip") == ["all\n4", "anna\n3", "ben\n1", "carl\n0"], page.texts(".folders .chip")
         page.wait_text("#badge", "read-only")
+        # a state of two words is not cut off
+        page.eval("document.querySelector(\"tr[data-run='ben/same'] .state\").lastChild.textContent = 'no permission'")
+        assert page.eval("(td => td.scrollWidth <= td.clientWidth)(document.querySelector(\"tr[data-run='ben/same'] [data-column=state]\"))")
         v.shot("group")
         page.click(".folders .chip:nth-child(3)")
         waits("ben/same")
