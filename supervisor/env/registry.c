@@ -327,7 +327,7 @@ int env_check_drawable(const struct env_config *config, struct err *err)
     if (config->plugin != NULL || class == NULL || class->ops->draw == NULL)
         return err_set(err, ERR_UNSUPPORTED,
                        "%.200s cannot be drawn: only the particle worlds, matrix games, "
-                       "foraging, and env.command can",
+                       "foraging, rware, overcooked, and env.command can",
                        config->plugin != NULL ? config->plugin : config->id);
     return 0;
 }

@@ -124,7 +124,7 @@ START_TEST(test_every_world_draws_itself)
         scene_done(&scene);
         arena_done(&arena);
     }
-    ck_assert_uint_eq(drawn, 12 + 5 + 1);
+    ck_assert_uint_eq(drawn, 12 + 5 + 3);
 }
 END_TEST
 
@@ -135,7 +135,7 @@ START_TEST(test_what_is_nothing_is_not_drawn)
 
     ck_assert_int_eq(env_check_drawable(&config, &err), ERR_UNSUPPORTED);
     ck_assert_str_eq(err.msg, "none cannot be drawn: only the particle worlds, matrix "
-                              "games, foraging, and env.command can");
+                              "games, foraging, rware, overcooked, and env.command can");
 }
 END_TEST
 

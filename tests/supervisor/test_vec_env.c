@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 21 };
+enum { MAX_AGENTS = 8, WIDTH = 5, N_ENVIRONMENTS = 23 };
 
 static struct env_config config_of(const char *id)
 {
