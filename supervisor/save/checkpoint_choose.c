@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How often it is looked up again because a live run has a better one meanwhile. */
-enum { MAX_TRIES = 20 };
+enum {
+    MAX_TRIES =
+        20, /* it is looked up again because a live run has a better one meanwhile */
+    MAX_EVALUATIONS = 1 << 20, /* bytes of what a checkpoint says of them */
+};
 
 /* Returns 1, or 0: the run keeps no best one. */
 static int read_kept(struct best_value *ret, const char *dir, uint64_t step,
@@ -17,7 +20,8 @@ static int read_kept(struct best_value *ret, const char *dir, uint64_t step,
 {
     const struct checkpoint_section *s;
     struct checkpoint_state state;
-    int rc = checkpoint_state_read(&state, dir, step, err);
+    int rc = checkpoint_section_read(&state, dir, step, SECTION_EVALUATIONS,
+                                     MAX_EVALUATIONS, err);
 
     if (rc < 0)
         return rc;

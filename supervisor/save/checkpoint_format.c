@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, MAX_SECTIONS = 100000, MAX_SECTION_NAME = 256 };
+enum { VERSION = 1 };
 enum { MAX_VARIABLES = 100000, MAX_VARIABLE_NAME = 1024 };
 static const char magic[8] = "brodrun1";
 
@@ -55,7 +55,8 @@ static int read_section(struct checkpoint_section *s, struct cursor *c, uint8_t 
                         const char *path, struct err *err)
 {
     uint32_t name_len = cursor_u32(c);
-    const uint8_t *name = name_len <= MAX_SECTION_NAME ? cursor_bytes(c, name_len) : NULL;
+    const uint8_t *name =
+        name_len <= CHECKPOINT_SECTION_NAME ? cursor_bytes(c, name_len) : NULL;
     uint64_t len = cursor_u64(c);
     const uint8_t *data = len <= cursor_left(c) ? cursor_bytes(c, (size_t)len) : NULL;
     uint32_t crc = cursor_u32(c);
@@ -80,7 +81,7 @@ static int read_sections(struct checkpoint_state *s, size_t len, const char *pat
 
     if (c.failed || memcmp(head, magic, sizeof(magic)) != 0 || version != VERSION)
         return err_set(err, ERR_FORMAT, "%s: this is no run.state file", path);
-    if (n > MAX_SECTIONS || n > cursor_left(&c))
+    if (n > CHECKPOINT_MAX_SECTIONS || n > cursor_left(&c))
         return err_set(err, ERR_FORMAT, "%s: %u sections", path, n);
     s->sections = xcalloc(n, sizeof(*s->sections));
     for (; s->n < n; s->n++) {

@@ -58,6 +58,8 @@ char *checkpoint_bundle_prefix(const char *folder, uint64_t step, const char *ag
 
 /* ---- run.state ---- */
 
+enum { CHECKPOINT_MAX_SECTIONS = 100000, CHECKPOINT_SECTION_NAME = 256 /* bytes */ };
+
 struct checkpoint_section {
     const char *name;
     const void *data;

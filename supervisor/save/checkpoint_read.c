@@ -11,6 +11,7 @@
 #include "common/text/scan.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -139,41 +140,80 @@ void checkpoint_agents_free(char **names, size_t n)
 
 /* ---- run.state ---- */
 
-enum { PIECE_BYTES = 16 << 20, MAX_SECTIONS = 100000 };
+enum { PIECE_BYTES = 16 << 20, STATE_HEAD = 16 };
 enum {
     LARGE_BYTES = 64 << 20
 }; /* from here on, memory is allocated only for what is sound */
 
-/* The length of a run.state according to the heads of its sections, whose data is not read;
- * 0: malformed, or longer than size. */
-static uint64_t length_by_heads(int fd, uint64_t size)
+/* Where a section lies in run.state, with its head and its checksum. */
+struct place {
+    uint64_t at, bytes;
+};
+
+/* Reads the head of the section at p->at, and no data. Returns 0: it is malformed, or the section
+ * does not end within the file. */
+static int read_head(int fd, uint64_t size, struct place *p,
+                     char ret_name[CHECKPOINT_SECTION_NAME + 1])
 {
-    uint8_t head[16];
-    uint64_t at = sizeof(head);
-    struct cursor c = cursor_of(head + 12, 4);
-    uint32_t n;
+    uint8_t bytes[4 + CHECKPOINT_SECTION_NAME + 8];
+    const ssize_t n = pread_all(fd, bytes, sizeof(bytes), p->at);
+    struct cursor c = cursor_of(bytes, n > 0 ? (size_t)n : 0);
+    const uint32_t name_len = cursor_u32(&c);
+    const uint8_t *name =
+        name_len <= CHECKPOINT_SECTION_NAME ? cursor_bytes(&c, name_len) : NULL;
+    const uint64_t len = cursor_u64(&c), left = size - p->at, head = 4 + name_len + 8;
 
-    if (pread_all(fd, head, sizeof(head), 0) != sizeof(head))
+    if (p->at > size || c.failed || name == NULL || left < head || left - head < len ||
+        left - head - len < 4)
         return 0;
-    n = cursor_u32(&c);
-    for (uint32_t i = 0; i < n && i < MAX_SECTIONS; i++) {
-        uint8_t number[8];
-        uint64_t name_len, len;
+    memcpy(ret_name, name, name_len);
+    ret_name[name_len] = '\0';
+    p->bytes = head + len + 4;
+    return 1;
+}
 
-        if (pread_all(fd, number, 4, (off_t)at) != 4)
-            return 0;
-        c = cursor_of(number, 4);
-        name_len = cursor_u32(&c);
-        if (pread_all(fd, number, 8, (off_t)(at + 4 + name_len)) != 8)
-            return 0;
-        c = cursor_of(number, 8);
-        len = cursor_u64(&c);
-        at += 4 + name_len + 8;
-        if (at > size || len > size - at || size - at - len < 4)
-            return 0;
-        at += len + 4;
+/* Finds a section by the heads. Returns 1, or 0: there is none, and the last one ends where the file
+ * does. name: NULL: none. ERR_FORMAT, ERR_TIMEOUT. */
+static int find_section(struct place *ret, int fd, uint64_t size, const char *name,
+                        const char *path, struct err *err)
+{
+    char found[CHECKPOINT_SECTION_NAME + 1];
+    uint8_t head[STATE_HEAD] = {0};
+    struct cursor c = cursor_of(head + STATE_HEAD - 4, 4);
+    uint32_t n;
+    int rc = pread_all(fd, head, STATE_HEAD, 0) == STATE_HEAD ? 0 : ERR_FORMAT;
+
+    *ret = (struct place){.at = STATE_HEAD};
+    n = rc == 0 ? cursor_u32(&c) : 0;
+    if (n > CHECKPOINT_MAX_SECTIONS)
+        rc = ERR_FORMAT;
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        if ((rc = patience_check(err)) < 0)
+            return rc;
+        if (!read_head(fd, size, ret, found))
+            rc = ERR_FORMAT;
+        else if (name != NULL && strcmp(found, name) == 0)
+            return 1;
+        else
+            ret->at += ret->bytes;
     }
-    return at;
+    if (rc == 0 && ret->at != size)
+        rc = ERR_FORMAT;
+    return rc < 0 ? err_set(err, rc, "%s: cut short or malformed", path) : 0;
+}
+
+/* Before memory is allocated for all of the file. */
+static int check_size(int fd, uint64_t size, uint64_t max, const char *path,
+                      struct err *err)
+{
+    struct place end;
+    int rc = 0;
+
+    if (size > max)
+        return err_set(err, ERR_LIMIT, "%s: %" PRIu64 " bytes", path, size);
+    if (max == UINT64_MAX && size > LARGE_BYTES)
+        rc = find_section(&end, fd, size, NULL, path, err);
+    return rc;
 }
 
 /* pread in pieces: the file may be another user's, and sparse. */
@@ -206,17 +246,14 @@ static int read_file(const char *path, uint64_t max, uint8_t **ret, size_t *ret_
 
     if (fd < 0 || fstat(fd, &st) < 0)
         rc = err_errno(err, "%s", path);
-    else if ((uint64_t)st.st_size > max)
-        rc = err_set(err, ERR_LIMIT, "%s: %lld bytes", path, (long long)st.st_size);
-    else if (max == UINT64_MAX && st.st_size > LARGE_BYTES &&
-             length_by_heads(fd, (uint64_t)st.st_size) != (uint64_t)st.st_size)
-        rc = err_set(err, ERR_FORMAT, "%s: cut short or malformed", path);
-    else if ((data = malloc((size_t)st.st_size + 1)) == NULL)
+    else
+        rc = check_size(fd, (uint64_t)st.st_size, max, path, err);
+    if (rc == 0 && (data = malloc((size_t)st.st_size + 1)) == NULL)
         rc = err_set(err, ERR_NOMEM, "%s: %lld bytes", path, (long long)st.st_size);
-    else if ((n = read_whole(fd, data, (size_t)st.st_size, err)) < 0)
+    else if (rc == 0 && (n = read_whole(fd, data, (size_t)st.st_size, err)) < 0)
         rc = patience_check(err) < 0 ? ERR_TIMEOUT
                                      : err_errno(err, "%s: cannot read", path);
-    else if (n < st.st_size)
+    else if (rc == 0 && n < st.st_size)
         rc = err_set(err, -EIO, "%s: it became shorter", path);
     if (fd >= 0)
         (void)close(fd);
@@ -239,6 +276,55 @@ int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_
 
     if (rc == 0)
         rc = checkpoint_state_parse(ret, bytes, len, path, err);
+    free(path);
+    return rc;
+}
+
+/* The file of these sections alone: the head of run.state, the number of sections, the section. */
+static int read_alone(int fd, const struct place *section, uint8_t *ret)
+{
+    const uint32_t n = htole32(section->bytes > 0);
+    const ssize_t bytes = (ssize_t)section->bytes;
+
+    if (pread_all(fd, ret, STATE_HEAD, 0) != STATE_HEAD ||
+        pread_all(fd, ret + STATE_HEAD, section->bytes, section->at) != bytes)
+        return -EIO;
+    memcpy(ret + STATE_HEAD - sizeof(n), &n, sizeof(n));
+    return 0;
+}
+
+int checkpoint_section_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
+                            const char *name, uint64_t max_bytes, struct err *err)
+{
+    char *path = xasprintf("%s/%" PRIu64 "/run.state", dir, step);
+    const int fd = beneath_open(path, O_RDONLY, 0);
+    struct place section = {0};
+    struct stat st;
+    int rc;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        rc = err_errno(err, "%s", path);
+    else
+        rc = find_section(&section, fd, (uint64_t)st.st_size, name, path, err);
+    if (rc == 0)
+        section.bytes = 0;
+    if (rc == 1 && section.bytes > max_bytes)
+        rc = err_set(err, ERR_LIMIT, "%s: section '%s' has %" PRIu64 " bytes", path, name,
+                     section.bytes);
+    if (rc >= 0) {
+        uint8_t *bytes = xcalloc(1, STATE_HEAD + section.bytes);
+
+        rc = read_alone(fd, &section, bytes);
+        if (rc == 0) {
+            rc =
+                checkpoint_state_parse(ret, bytes, STATE_HEAD + section.bytes, path, err);
+        } else {
+            free(bytes);
+            (void)err_set(err, rc, "%s: it cannot be read, or became shorter", path);
+        }
+    }
+    if (fd >= 0)
+        (void)close(fd);
     free(path);
     return rc;
 }

@@ -25,6 +25,10 @@ void checkpoint_agents_free(char **names, size_t n);
 /* Reads run.state; checkpoint_state_done. */
 int checkpoint_state_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
                           struct err *err);
+/* Reads one section of run.state, of at most max_bytes, and only the heads of those before it. ret
+ * has this section, or none if there is none; checkpoint_state_done. ERR_LIMIT: it is longer. */
+int checkpoint_section_read(struct checkpoint_state *ret, const char *dir, uint64_t step,
+                            const char *name, uint64_t max_bytes, struct err *err);
 
 /* The tensors of one agent's bundle; each owns its data. */
 struct checkpoint_values {

@@ -715,6 +715,66 @@ START_TEST(test_damaged_state)
 }
 END_TEST
 
+/* Whether the section is found, which has *ret_len bytes of data. */
+static int finds_section(const char *name, size_t *ret_len)
+{
+    struct checkpoint_state state;
+    int is_found;
+
+    if (checkpoint_section_read(&state, checkpoints, 20, name, 1000, NULL) < 0)
+        return 0;
+    is_found = state.n == 1;
+    *ret_len = is_found ? state.sections[0].len : 0;
+    checkpoint_state_done(&state);
+    return is_found;
+}
+
+/* One section is read alone: damage to the data of others is not noticed, damage to it is. */
+START_TEST(test_one_section)
+{
+    enum {
+        BEFORE = 16 + 4 + 7 + 8
+    }; /* "rollout" is the first section: before its data */
+    char path[256], *data;
+    size_t len, state_len, begin, end;
+    struct verdict v = {0};
+    struct checkpoint_state state;
+    struct err err = {0};
+
+    commit_evaluated(&v, 20, 1);
+    ck_assert_int_eq(
+        checkpoint_section_read(&state, checkpoints, 20, "rollout", 30, &err), ERR_LIMIT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "section 'rollout' has 31 bytes"));
+    ck_assert(finds_section("rollout", &len));
+    ck_assert_uint_eq(len, sizeof(uint64_t));
+    ck_assert(!finds_section("none", &len));
+
+    (void)snprintf(path, sizeof(path), "%s/20/run.state", checkpoints);
+    data = temp_dir_read(path, &state_len);
+    ck_assert(finds_section(SECTION_EVALUATIONS, &len));
+    begin = (size_t)((char *)memmem(data, state_len, SECTION_EVALUATIONS,
+                                    strlen(SECTION_EVALUATIONS)) -
+                     data) -
+            4;
+    end = begin + 4 + strlen(SECTION_EVALUATIONS) + 8 + len + 4;
+    for (size_t i = 0; i < state_len; i++) {
+        int is_found;
+
+        data[i] = (char)(data[i] ^ 0x55);
+        temp_dir_write(path, data, state_len);
+        data[i] = (char)(data[i] ^ 0x55);
+        is_found = finds_section(SECTION_EVALUATIONS, &len);
+        if (i >= BEFORE && i < BEFORE + sizeof(uint64_t))
+            ck_assert(is_found);
+        if (i < 12 || (i >= begin && i < end))
+            ck_assert(!is_found);
+        temp_dir_write(path, data, i);
+        ck_assert_int_eq(finds_section(SECTION_EVALUATIONS, &len), i >= end);
+    }
+    free(data);
+}
+END_TEST
+
 /* Of a large file, the heads of the sections are read before memory is allocated. */
 START_TEST(test_large_state)
 {
@@ -773,6 +833,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, test_failure_at_every_step);
     tcase_add_loop_test(tc, test_hostile_tables, 0, 10);
     tcase_add_test(tc, test_damaged_state);
+    tcase_add_test(tc, test_one_section);
     suite_add_tcase(s, tc);
     return s;
 }
