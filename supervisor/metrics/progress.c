@@ -31,6 +31,7 @@ struct progress {
     double *values; /* (n_rows, n_columns) */
     size_t steps;   /* column */
     int is_course;  /* it has only values that draw its course */
+    int is_part;    /* it lacks rows of the file */
 };
 
 static const char EVALUATED[] = "eval/team_return/", TRAINED[] = "rollout/team_return/";
@@ -164,6 +165,7 @@ static int read_lines(struct progress *p, const char *path, FILE *f, struct part
             if (part.last > 0 && fstat(fileno(f), &st) == 0)
                 part.end = st.st_size - (off_t)part.last;
             go_on(&part, f, 1);
+            p->is_part = ftello(f) > part.body;
         } else {
             rc = read_row(p, path, number, line, err);
             if (rc == 0 && part.i <= part.n)
@@ -190,6 +192,7 @@ static int read_file(struct progress **ret, const char *path, struct part part,
     p->arena = ARENA_ZERO;
     p->is_course = part.n > 0;
     rc = read_lines(p, path, f, part, err);
+    p->is_part |= p->is_course;
     (void)fclose(f);
     if (rc < 0)
         progress_free(p);
@@ -228,6 +231,11 @@ void progress_free(struct progress *p)
     arena_done(&p->arena);
     free(p->values);
     free(p);
+}
+
+int progress_is_whole(const struct progress *p)
+{
+    return !p->is_part;
 }
 
 size_t progress_n_rows(const struct progress *p)
@@ -302,23 +310,37 @@ double progress_newest(const struct progress *p, size_t column)
 }
 
 /* The first column with that prefix that has a value in these rows. */
-static size_t find_prefixed(const struct progress *p, const char *prefix, size_t rows)
+/* The first column of that prefix with a value in these rows; rows NULL: with or without one. */
+static size_t find_prefixed(const struct progress *p, const char *prefix,
+                            const size_t *rows)
 {
     for (size_t c = 0; c < p->n_columns; c++) {
         if (text_after(p->name[c], prefix) == NULL)
             continue;
-        for (size_t r = 0; r < rows; r++)
+        if (rows == NULL)
+            return c;
+        for (size_t r = 0; r < *rows; r++)
             if (!isnan(progress_value(p, r, c)))
                 return c;
     }
     return p->n_columns;
 }
 
-size_t progress_find_return(const struct progress *p, size_t rows)
+static size_t find_return(const struct progress *p, const size_t *rows)
 {
     const size_t c = find_prefixed(p, EVALUATED, rows);
 
     return c < p->n_columns ? c : find_prefixed(p, TRAINED, rows);
+}
+
+size_t progress_find_return(const struct progress *p, size_t rows)
+{
+    return find_return(p, &rows);
+}
+
+int progress_is_first_return(const struct progress *p, size_t column)
+{
+    return column == find_return(p, NULL);
 }
 
 double progress_team_return_in(const struct progress *p, size_t row)

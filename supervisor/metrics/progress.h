@@ -22,6 +22,8 @@ int progress_read(struct progress **ret, const char *path, struct err *err);
 /* Reads only the newest rows, as many as fit into 64 KiB, to find out how far a run
  * is. If none of them has a team's return, as many as fit into 64 MiB. */
 int progress_read_end(struct progress **ret, const char *path, struct err *err);
+/* Whether it has all rows of the file. */
+int progress_is_whole(const struct progress *p);
 /* Reads the newest rows, and before them, at `places` equal distances in the file, the next row
  * with a team's return in training: of a file of any size, enough to draw its course. Columns but
  * those of the steps, of teams' returns and PROGRESS_SPEED have no values. */
@@ -47,6 +49,8 @@ double progress_newest(const struct progress *p, size_t column);
  * return in evaluations that has a value in the first `rows` rows, or else the first
  * such column of a return in training. progress_n_columns: there is none. */
 size_t progress_find_return(const struct progress *p, size_t rows);
+/* Whether progress_find_return finds this column also with rows before those of p. */
+int progress_is_first_return(const struct progress *p, size_t column);
 /* The mean of the teams' returns in training in a row; NaN: it has none. */
 double progress_team_return_in(const struct progress *p, size_t row);
 /* The same of the newest row that has any; NaN: there is none. */

@@ -347,15 +347,22 @@ static size_t rows_until(const struct progress *p, uint64_t until)
     return n;
 }
 
-/* The mean of the last values in these rows. NaN: there is none, or it is not finite: a
- * run whose returns overflow is no better than a failed one. */
-static double value_at(const struct progress *p, const struct study *s, size_t rows)
+static size_t column_of(const struct progress *p, const struct study *s, size_t rows)
 {
-    const size_t column =
-        s->column != NULL ? progress_find(p, s->column) : progress_find_return(p, rows);
+    return s->column != NULL ? progress_find(p, s->column)
+                             : progress_find_return(p, rows);
+}
+
+/* The mean of the last values in these rows, of which *ret_n are there, up to s->last. NaN: there is
+ * none, or it is not finite: a run whose returns overflow is no better than a failed one. */
+static double value_at(const struct progress *p, const struct study *s, size_t rows,
+                       size_t *ret_n)
+{
+    const size_t column = column_of(p, s, rows);
     double sum = 0;
     size_t n = 0;
 
+    *ret_n = 0;
     if (column == progress_n_columns(p))
         return (double)NAN;
     for (size_t r = rows; r > 0 && n < s->last; r--) {
@@ -366,7 +373,20 @@ static double value_at(const struct progress *p, const struct study *s, size_t r
         sum += v;
         n++;
     }
+    *ret_n = n;
     return n > 0 && isfinite(sum) ? sum / (double)n : (double)NAN;
+}
+
+/* Whether these rows, the newest ones, give the value at that step as all rows would. */
+static int is_enough(const struct progress *p, const struct study *s, uint64_t until)
+{
+    const size_t rows = rows_until(p, until), column = column_of(p, s, rows);
+    size_t n;
+
+    (void)value_at(p, s, rows, &n);
+    return progress_is_whole(p) ||
+           ((until == 0 || rows > 1) && n == s->last &&
+            (s->column != NULL || progress_is_first_return(p, column)));
 }
 
 /* Whether the run has a checkpoint and a row of metrics at or after that step. One that
@@ -414,25 +434,30 @@ static char *describe_failure(const char *path, const struct run_record *r)
     return ret;
 }
 
-/* Sets the state, and of a run that has come to `until` the value. */
+/* Sets the state, and of a run that has come to `until` the value. Mostly the newest rows say both:
+ * of hundreds of runs, nobody waits for all. */
 static void look_at_metrics(struct study_run *ret, const struct study *s,
                             const struct run_record *record, uint64_t until)
 {
     char *file = path_in(ret->path, "metrics/progress.csv");
-    struct progress *progress;
-    struct err err;
+    struct progress *progress = NULL;
+    size_t rows, n;
 
-    if (progress_read(&progress, file, &err) < 0)
-        progress = NULL;
-    free(file);
+    (void)progress_read_end(&progress, file, NULL);
     ret->state = state_of(record, progress, until);
+    if (ret->state == STUDY_RUN_REACHED && progress != NULL &&
+        !is_enough(progress, s, until)) {
+        progress_free(progress);
+        progress = NULL;
+        (void)progress_read(&progress, file, NULL);
+    }
     if (ret->state == STUDY_RUN_REACHED && progress != NULL) {
-        const size_t rows = rows_until(progress, until);
-
-        ret->value = value_at(progress, s, rows);
+        rows = rows_until(progress, until);
+        ret->value = value_at(progress, s, rows, &n);
         ret->reached = rows > 0 ? (uint64_t)progress_steps(progress, rows - 1) : 0;
     }
     progress_free(progress);
+    free(file);
 }
 
 void study_run_look(struct study_run *ret, const struct study *s, const char *dir,

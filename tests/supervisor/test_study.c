@@ -1,3 +1,4 @@
+#include "common/wire/cursor.h"
 #include "supervisor/study/halving.h"
 #include "supervisor/study/lineage.h"
 #include "supervisor/study/population.h"
@@ -399,9 +400,9 @@ START_TEST(files_that_cannot_be_opened_are_not_taken_for_missing_ones)
 }
 END_TEST
 
-/* Makes a study of one run that has ended, with these returns; returns the value of that
- * run. */
-static double value_of_run(const char *rows)
+/* Makes a study of one run that has ended, with these rows; returns the value that it has for the
+ * metric at that step (0: at its end). */
+static double value_at_step(const char *rows, const char *metric, uint64_t until)
 {
     static const char *const files[] = {"config.yaml", "metrics/progress.csv", "journal"};
     static const char *const folders[] = {"metrics", ""};
@@ -413,7 +414,7 @@ static double value_of_run(const char *rows)
         "rounds=2 updates=0 restarts=0 seconds=1\n"};
     struct study_run run;
     struct study s;
-    char path[96];
+    char path[96], text[128];
     double ret;
 
     (void)snprintf(path, sizeof(path), "%s/1-s1", dir);
@@ -424,8 +425,10 @@ static double value_of_run(const char *rows)
         (void)snprintf(path, sizeof(path), "%s/1-s1/%s", dir, files[i]);
         put(path, texts[i]);
     }
-    read_study(&s, "base: base.yaml\nsearch: {a: [1]}\nmetric: {column: x, last: 2}\n");
-    study_run_look(&run, &s, dir, &(struct study_run_id){0}, 0);
+    (void)snprintf(text, sizeof(text),
+                   "base: base.yaml\nsearch: {a: [1]}\nmetric: {%s}\n", metric);
+    read_study(&s, text);
+    study_run_look(&run, &s, dir, &(struct study_run_id){0}, until);
     ck_assert_int_eq(run.state, STUDY_RUN_REACHED);
     ret = run.value;
     study_run_done(&run);
@@ -441,6 +444,11 @@ static double value_of_run(const char *rows)
     return ret;
 }
 
+static double value_of_run(const char *rows)
+{
+    return value_at_step(rows, "column: x, last: 2", 0);
+}
+
 START_TEST(a_value_that_is_not_finite_is_none)
 {
     ck_assert(value_of_run("env_steps,x\n32,1\n64,2\n") == 1.5);
@@ -448,6 +456,47 @@ START_TEST(a_value_that_is_not_finite_is_none)
     ck_assert(isnan(value_of_run("env_steps,x\n32,-inf\n64,2\n")));
     ck_assert(isnan(value_of_run("env_steps,x\n32,\n64,\n")));
     ck_assert(value_of_run("env_steps,x\n16,inf\n32,1\n64,2\n") == 1.5);
+}
+END_TEST
+
+/* 4,000 rows, in 200 KiB: x is known in the first 10, y in every 100th, the first evaluations' column
+ * only in the first 10, the second in all. first_row: instead of that of the first row. */
+static char *long_rows(const char *first_row)
+{
+    static const char head[] = "env_steps,rollout/team_return/a,eval/team_return/a,"
+                               "eval/team_return/b,x,y\n";
+    struct wbuf b = {0};
+    char line[128];
+
+    wbuf_bytes(&b, head, strlen(head));
+    wbuf_bytes(&b, first_row, strlen(first_row));
+    for (int i = *first_row != '\0'; i < 4000; i++) {
+        (void)snprintf(line, sizeof(line),
+                       i < 10          ? "%1$d,%2$.30f,5,%1$d,%1$d,\n"
+                       : i % 100 == 99 ? "%1$d,%2$.30f,,%1$d,,%1$d\n"
+                                       : "%1$d,%2$.30f,,%1$d,,\n",
+                       i + 1, 0.5);
+        wbuf_bytes(&b, line, strlen(line));
+    }
+    wbuf_u8(&b, '\0');
+    return (char *)b.data;
+}
+
+START_TEST(a_value_is_that_of_all_rows_where_the_newest_ones_are_not_enough)
+{
+    char *rows = long_rows(""), *damaged = long_rows("no number,1,1,1,1,1\n");
+
+    ck_assert(value_at_step(rows, "column: x, last: 2", 0) == 9.5);
+    ck_assert(value_at_step(rows, "column: y, last: 2", 0) == 3950);
+    ck_assert(value_at_step(rows, "column: y, last: 30", 0) == 2550);
+    ck_assert(value_at_step(rows, "column: y, last: 1", 150) == 100);
+    ck_assert(value_at_step(rows, "mode: max, last: 2", 0) == 5);
+    ck_assert(value_at_step(rows, "column: eval/team_return/b, last: 2", 3990) == 3989.5);
+    /* where they are, the others are not read */
+    ck_assert(value_at_step(damaged, "column: y, last: 2", 0) == 3950);
+    ck_assert(isnan(value_at_step(damaged, "column: x, last: 2", 0)));
+    free(damaged);
+    free(rows);
 }
 END_TEST
 
@@ -466,6 +515,7 @@ static Suite *make_suite(void)
     tcase_add_test(tc, the_lineage_follows_from_the_file_of_values);
     tcase_add_test(tc, files_that_cannot_be_opened_are_not_taken_for_missing_ones);
     tcase_add_test(tc, a_value_that_is_not_finite_is_none);
+    tcase_add_test(tc, a_value_is_that_of_all_rows_where_the_newest_ones_are_not_enough);
     suite_add_tcase(s, tc);
     return s;
 }
