@@ -2,6 +2,7 @@
 
 #include "common/io/beneath.h"
 #include "common/io/patience.h"
+#include "common/io/write_all.h"
 #include "common/mem/xmalloc.h"
 
 #include <errno.h>
@@ -151,6 +152,44 @@ int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len)
     return 1;
 }
 
+off_t line_reader_find_newest(const struct line_reader *r, uint64_t lines,
+                              int (*is_first)(const char *line))
+{
+    char *buf = xmalloc(CHUNK_BYTES + LINE_READER_LOOK + 1);
+    off_t end = 0, ret = 0;
+    uint64_t n = 0;
+    struct stat st;
+
+    if (r->fd >= 0 && fstat(r->fd, &st) == 0)
+        end = st.st_size;
+    while (ret == 0 && end > 0 && patience_check(NULL) == 0) {
+        const ssize_t len = end < CHUNK_BYTES ? (ssize_t)end : CHUNK_BYTES;
+        const ssize_t got =
+            pread_all(r->fd, buf, (size_t)len + LINE_READER_LOOK, (uint64_t)(end - len));
+
+        if (got < len || (len == CHUNK_BYTES && is_zeros(buf, CHUNK_BYTES)))
+            break;
+        buf[got] = '\0';
+        for (ssize_t i = len; i > 0 && ret == 0; i--)
+            if (buf[i - 1] == '\n' && end - len + i < st.st_size && ++n >= lines &&
+                is_first(buf + i))
+                ret = end - len + i;
+        end -= len;
+    }
+    free(buf);
+    return ret;
+}
+
+void line_reader_seek(struct line_reader *r, off_t at)
+{
+    if (r->fd >= 0)
+        (void)lseek(r->fd, at, SEEK_SET);
+    r->begin = r->len = 0;
+    r->read_bytes = at;
+    r->passing_over = 0;
+    r->failure = 0;
+}
+
 int line_reader_renew(struct line_reader *r, const char *path)
 {
     struct stat now, was;
@@ -167,9 +206,6 @@ int line_reader_renew(struct line_reader *r, const char *path)
     if (r->fd >= 0)
         (void)close(r->fd);
     r->fd = fd;
-    r->begin = r->len = 0;
-    r->read_bytes = 0;
-    r->passing_over = 0;
-    r->failure = 0;
+    line_reader_seek(r, 0);
     return 1;
 }

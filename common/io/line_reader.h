@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { LINE_READER_LOOK = 64 };
+
 struct line_reader {
     uint64_t number;  /* of the newest line, from 1 */
     int cut;          /* that line was longer than max_bytes */
@@ -39,6 +41,13 @@ void line_reader_close(struct line_reader *r); /* an all-zero struct is fine */
 int line_reader_next(struct line_reader *r, char **ret, size_t *ret_len, struct err *err);
 /* Returns 1 and the bytes after the last newline; 0 if there are none. */
 int line_reader_rest(struct line_reader *r, char **ret, size_t *ret_len);
+/* Where the newest `lines` lines begin: at a line for whose first LINE_READER_LOOK bytes, or as many
+ * as there are, is_first says yes, which may be further back. 0, where everything begins, too if
+ * there are not so many, or zeros before them. Reads from the end. */
+off_t line_reader_find_newest(const struct line_reader *r, uint64_t lines,
+                              int (*is_first)(const char *line));
+/* Goes on reading at that byte, where a line begins. */
+void line_reader_seek(struct line_reader *r, off_t at);
 /* After line_reader_next has returned 0: returns 1 if path is another file by now, or the
  * file became shorter. Reading then starts again at the beginning. */
 int line_reader_renew(struct line_reader *r, const char *path);

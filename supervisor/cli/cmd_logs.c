@@ -186,6 +186,36 @@ static const struct log_source *log_merge_next(struct log_merge *m, int last)
     return first;
 }
 
+static void rewind_to(struct log_source *s, off_t at)
+{
+    line_reader_seek(&s->reader, at);
+    s->line = NULL;
+    s->is_dry = 0;
+    (void)snprintf(s->time, sizeof(s->time), LAST_TIME);
+}
+
+/* Goes to where the newest lines of each source begin. Returns how many lines from there on come
+ * before the newest ones of all; to know that, these few are merged once more. */
+static uint64_t log_merge_go_to_newest(struct log_merge *m, uint64_t lines)
+{
+    off_t *at = xcalloc(m->n + 1, sizeof(*at));
+    uint64_t n = 0;
+
+    patience_enter(m->run);
+    for (size_t i = 0; i < m->n; i++) {
+        at[i] = line_reader_find_newest(&m->sources[i]->reader, lines, begins_with_time);
+        rewind_to(m->sources[i], at[i]);
+    }
+    patience_leave();
+    while (log_merge_next(m, 1) != NULL)
+        n++;
+    for (size_t i = 0; i < m->n; i++)
+        rewind_to(m->sources[i], at[i]);
+    m->handed_out = NULL;
+    free(at);
+    return n > lines ? n - lines : 0;
+}
+
 struct logs_options {
     const char *run, *agent;
     int follow, is_raw;
@@ -334,25 +364,10 @@ static int check_sources(const struct log_merge *m, struct err *err)
     return 0;
 }
 
-/* How many lines come before the newest ones. The files are read for that: they are merged, and
- * of any size. */
-static uint64_t count_skipped(const char *path, const struct logs_options *o)
-{
-    struct log_merge m;
-    uint64_t n = 0;
-
-    if (o->lines < 0)
-        return 0;
-    log_merge_open(&m, path, o->agent);
-    while (log_merge_next(&m, 1) != NULL)
-        n++;
-    log_merge_close(&m);
-    return n > (uint64_t)o->lines ? n - (uint64_t)o->lines : 0;
-}
-
 static int show(const struct cli *cli, struct logs_options *o, struct err *err)
 {
     struct log_merge m;
+    uint64_t skip = 0;
     char *path = NULL;
     int rc = run_dir_find(cli->runs_dir, o->run, &path, err);
 
@@ -370,7 +385,9 @@ static int show(const struct cli *cli, struct logs_options *o, struct err *err)
     }
     if (rc == 0) {
         log_merge_open(&m, path, o->agent);
-        print_new(cli, &m, o->agent == NULL, 0, count_skipped(path, o));
+        if (o->lines >= 0)
+            skip = log_merge_go_to_newest(&m, (uint64_t)o->lines);
+        print_new(cli, &m, o->agent == NULL, 0, skip);
         if (o->follow) {
             patience_begin(0); /* it reads for days */
             follow(cli, path, &m, o->agent == NULL);

@@ -487,5 +487,32 @@ def test_the_last_lines_of_logs(w):
         assert says in w.brood("logs", *words, code=2)[1], words
 
 
+def test_the_last_lines_are_read_from_the_end(w):
+    """The same lines as of all; a line without a time stands behind the one before it, and what
+    cannot be read further up does not matter."""
+    w.brood("run", w.small(steps=200), "--name", "a")
+    logs = w.runs / "a" / "logs"
+    for name, offset in (("x", 0), ("y", 1)):
+        with open(logs / f"{name}.log", "w") as f:
+            for i in range(3000):
+                f.write(f"2999-01-01T00:{i // 60:02}:{i % 60:02}.{offset:03}Z {name} {i}\n")
+                if i % 5 == 0 or i == 2999:
+                    f.write(f"  and more of {name}\n" * 2)
+    (logs / "z.log").write_text("no time at all\n" * 5000)
+    whole = w.brood("logs", "a")[0].splitlines()
+    for n in (1, 3, 4999, 5000, 5001, 5003, 6000, len(whole) - 1):
+        assert w.brood("logs", "a", "-n", n)[0].splitlines() == whole[-n:], n
+    (logs / "z.log").unlink()
+    for name in "xy":
+        text = (logs / f"{name}.log").read_bytes()
+        with open(logs / f"{name}.log", "wb") as f:
+            f.seek(1 << 30)
+            f.write(b"\n" + text)
+    out, err = w.brood("logs", "a", "-n", "10")
+    assert out.splitlines() == [line for line in whole if line != "z: no time at all"][-10:]
+    assert err == "", err
+    assert "zeros instead of text from byte 0 on" in w.brood("logs", "a", code=1)[1]
+
+
 if __name__ == "__main__":
     harness.main()
