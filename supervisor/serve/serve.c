@@ -6,7 +6,6 @@
 #include "supervisor/control/msg_json.h"
 #include "supervisor/serve/json_unpack.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +103,7 @@ static void on_answer(void *ctx, enum acts_status status, const msgpack_sbuffer 
     t->act = NULL;
     t->answer.keeps = 1;
     if (answer_object(t, status, answer) < 0)
-        connections_end(&t->serve->connections, connections_find(t->wsi));
+        http_drop(t->wsi);
 }
 
 /* ---- requests ---- */
@@ -155,18 +154,18 @@ static int take_request(struct serve *s, struct lws *wsi, struct transfer *t,
     const int is_get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
     const int is_post = lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0;
     const int is_local = http_is_local(wsi);
-    const char *why = is_local ? NULL : http_refusal(&s->guard, wsi, 0, "brood serve");
+    const char *why = is_local ? NULL : http_refusal(wsi, 0);
 
     end_transfer(t); /* of a request before */
     t->serve = s;
     t->wsi = wsi;
-    connections_begin(&s->connections, connections_find(wsi), CONNECTION_SERVED);
+    http_begin(wsi, CONNECTION_SERVED);
     if (why != NULL)
         return refuse(t, HTTP_STATUS_FORBIDDEN, why);
-    if (!is_local && !http_shows_token(&s->guard, wsi))
+    if (!is_local && !http_shows_token(wsi))
         return refuse(t, HTTP_STATUS_UNAUTHORIZED,
                       "the token is missing or wrong (Authorization: Bearer TOKEN)");
-    connections_begin(&s->connections, connections_find(wsi), CONNECTION_READS);
+    http_begin(wsi, CONNECTION_READS);
     if (strcmp(path, "/act") == 0)
         return is_post ? take_act(t)
                        : refuse(t, HTTP_STATUS_METHOD_NOT_ALLOWED, "POST /act");
@@ -221,22 +220,11 @@ static int take_body(struct transfer *t)
 static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user,
                    void *in, size_t len)
 {
-    struct serve *s = lws_context_user(lws_get_context(wsi));
     struct transfer *t = user;
 
     switch (reason) {
-    case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-        return !connections_have_room(&s->connections) || s->is_closing;
-    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-        connections_add(&s->connections, wsi);
-        return 0;
-    case LWS_CALLBACK_RAW_ADOPT:
-    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-        return -1; /* nothing but HTTP */
-    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
-        return 1;
     case LWS_CALLBACK_HTTP:
-        return take_request(s, wsi, t, in);
+        return take_request(http_user(wsi), wsi, t, in);
     case LWS_CALLBACK_HTTP_BODY:
         take_piece(t, in, len);
         return 0;
@@ -247,11 +235,8 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
     case LWS_CALLBACK_CLOSED_HTTP:
         end_transfer(t);
         return 0;
-    case LWS_CALLBACK_WSI_DESTROY:
-        connections_remove(&s->connections, connections_find(wsi));
-        return 0;
     default:
-        return 0;
+        return http_on_connection(wsi, reason);
     }
 }
 
@@ -262,65 +247,41 @@ static const struct lws_protocols protocols[] = {
 
 /* ---- the loop ---- */
 
-static void on_stop(uv_signal_t *signal, int signum)
+static void on_stop(void *user)
 {
-    struct serve *s = signal->data;
+    struct serve *s = user;
 
-    (void)signum;
     ask_done(s->ask);
 }
 
-static void watch_signals(struct serve *s)
-{
-    static const int signums[SERVE_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-
-    for (int i = 0; i < SERVE_N_SIGNALS; i++) {
-        (void)uv_signal_init(ask_loop(s->ask), &s->signal[i]);
-        s->signal[i].data = s;
-        (void)uv_signal_start(&s->signal[i], on_stop, signums[i]);
-    }
-    (void)signal(SIGPIPE, SIG_IGN);
-}
-
-/* libwebsockets closes its handles in the loop, which the agents keep alive, and is then told once
- * more to end. It removes the socket that it has made. */
+/* The agents keep the loop alive. */
 static void close_all(struct serve *s)
 {
-    s->is_closing = 1;
     acts_close(s->answering);
-    connections_close(&s->connections);
-    for (int i = 0; i < SERVE_N_SIGNALS; i++)
-        uv_close((uv_handle_t *)&s->signal[i], NULL);
-    if (s->lws == NULL)
-        return;
-    lws_context_destroy(s->lws);
+    http_close(&s->http);
     for (int i = 0; i < DRAIN_ROUNDS; i++)
         (void)uv_run(ask_loop(s->ask), UV_RUN_NOWAIT);
-    lws_context_destroy(s->lws);
+    http_end(&s->http);
 }
 
 int serve_run(struct serve *s, void (*on_ready)(const struct serve *s), struct err *err)
 {
-    struct http_server server = {.port = s->port,
-                                 .protocols = protocols,
-                                 .sockets = MAX_SOCKETS,
-                                 .files = MAX_FILES,
-                                 .user = s};
-    int rc = guard_init(&s->guard, err);
+    int rc;
 
-    if (rc < 0)
-        return rc;
     s->ask = players_ask(s->acts.players);
-    server.loop = ask_loop(s->ask);
-    connections_init(&s->connections, server.loop);
-    watch_signals(s);
+    s->http = (struct http_server){.program = "brood serve",
+                                   .port = s->http.port,
+                                   .protocols = protocols,
+                                   .sockets = MAX_SOCKETS,
+                                   .files = MAX_FILES,
+                                   .loop = ask_loop(s->ask),
+                                   .on_stop = on_stop,
+                                   .user = s};
     rc = acts_open(&s->answering, &s->acts, err);
     if (rc == 0)
-        rc = http_listen(&s->lws, &server, err);
+        rc = http_open(&s->http, err);
     if (rc == 0 && s->socket != NULL)
-        rc = http_listen_at(s->lws, &server, s->socket, err);
-    s->port = server.port;
-    guard_set_port(&s->guard, s->port);
+        rc = http_listen_at(&s->http, s->socket, err);
     if (rc == 0) {
         on_ready(s);
         rc = ask_wait(s->ask, err);

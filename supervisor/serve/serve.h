@@ -14,23 +14,17 @@
 #define SUPERVISOR_SERVE_SERVE_H
 
 #include "supervisor/serve/acts.h"
-#include "supervisor/web/connections.h"
 #include "supervisor/web/http.h"
 
-enum { SERVE_MAX_BODY = 8 << 20, SERVE_N_SIGNALS = 3 };
+enum { SERVE_MAX_BODY = 8 << 20 };
 
 struct serve {
-    int port;           /* 0: one that is free, which is set */
-    const char *socket; /* the Unix socket's path; NULL: none */
+    struct http_server http; /* its port: 0: one that is free, which is set */
+    const char *socket;      /* the Unix socket's path; NULL: none */
     struct acts_args acts;
 
-    struct guard guard; /* set from here on */
-    struct acts *answering;
-    struct connections connections;
-    struct lws_context *lws;
+    struct acts *answering; /* set from here on */
     struct ask *ask;
-    uv_signal_t signal[SERVE_N_SIGNALS];
-    int is_closing;
 };
 
 /* Serves until a signal, or until an agent fails for good. on_ready: it listens. */

@@ -26,17 +26,17 @@ static void print_address(const struct serve *s)
     char url[64];
     struct json j = {0};
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d", s->port);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d", s->http.port);
     if (prints_json) {
         json_object(&j);
         json_put_str(&j, "url", url);
-        json_put_str(&j, "token", s->guard.token);
+        json_put_str(&j, "token", s->http.guard.token);
         json_put_str(&j, "socket", s->socket);
-        json_put_i64(&j, "port", s->port);
+        json_put_i64(&j, "port", s->http.port);
         json_put_i64(&j, "pid", getpid());
         json_print(&j, stdout);
     } else {
-        (void)printf("%s\nAuthorization: Bearer %s\n", url, s->guard.token);
+        (void)printf("%s\nAuthorization: Bearer %s\n", url, s->http.guard.token);
         if (s->socket != NULL)
             (void)printf("%s\n", s->socket);
     }
@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (c) {
         case 'p':
-            o.serve.port = atoi(optarg);
+            o.serve.http.port = atoi(optarg);
             break;
         case 's':
             o.serve.socket = optarg;

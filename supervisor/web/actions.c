@@ -46,7 +46,7 @@ static void answer(struct action *one)
     struct err err = {0};
     const char *says = child_says(&one->child, one->command, &err);
 
-    if (c == NULL || w->is_closing)
+    if (c == NULL || w->http.is_closing)
         return;
     if (says == NULL) {
         web_answer_fail(w, c, one->id, &err);
@@ -61,7 +61,7 @@ static void on_end(struct child *child)
     struct action *one = CHILD_OF(struct action, child);
     struct actions *a = one->actions;
 
-    if (!a->web->is_closing)
+    if (!a->web->http.is_closing)
         (void)runs_walk(a->web->runs); /* what has changed is shown at once */
     answer(one);
     child_done(child);

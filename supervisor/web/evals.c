@@ -97,7 +97,7 @@ static void answer(struct eval *v)
     struct web_client *c = web_find_client(w, v->client);
     struct err err = {0};
 
-    if (c == NULL || w->is_closing)
+    if (c == NULL || w->http.is_closing)
         return;
     if (child_says(&v->child, "eval", &err) != NULL &&
         put_scenes(v, web_answer_begin(w, v->id), &err) == 0) {

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,11 @@ static const char policy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
 
+static struct http_server *server_of(struct lws *wsi)
+{
+    return lws_context_user(lws_get_context(wsi));
+}
+
 /* ---- requests ---- */
 
 const char *http_header(struct lws *wsi, enum lws_token_indexes which,
@@ -39,29 +45,30 @@ const char *http_header(struct lws *wsi, enum lws_token_indexes which,
     return ret;
 }
 
-const char *http_refusal(const struct guard *g, struct lws *wsi, int needs_origin,
-                         const char *program)
+const char *http_refusal(struct lws *wsi, int needs_origin)
 {
+    const struct http_server *s = server_of(wsi);
     static char why[160];
     char text[HTTP_MAX_HEADER];
 
-    if (!guard_host(g, http_header(wsi, WSI_TOKEN_HOST, text))) {
+    if (!guard_host(&s->guard, http_header(wsi, WSI_TOKEN_HOST, text))) {
         (void)snprintf(why, sizeof(why),
                        "This address is not that of `%s`: use the one that it printed.\n",
-                       program);
+                       s->program);
         return why;
     }
-    if (!guard_origin(g, http_header(wsi, WSI_TOKEN_ORIGIN, text), needs_origin))
+    if (!guard_origin(&s->guard, http_header(wsi, WSI_TOKEN_ORIGIN, text), needs_origin))
         return "Another page has asked for this; it is refused.\n";
     return NULL;
 }
 
-int http_shows_token(const struct guard *g, struct lws *wsi)
+int http_shows_token(struct lws *wsi)
 {
     char text[HTTP_MAX_HEADER];
     const char *token = http_header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, text);
 
-    return token != NULL && guard_token(g, text_after(token, "Bearer "));
+    return token != NULL &&
+           guard_token(&server_of(wsi)->guard, text_after(token, "Bearer "));
 }
 
 /* ---- answers ---- */
@@ -173,7 +180,7 @@ static struct lws_context_creation_info info_of(const struct http_server *s)
         .options = LWS_SERVER_OPTION_LIBUV | LWS_SERVER_OPTION_DISABLE_IPV6 |
                    LWS_SERVER_OPTION_VALIDATE_UTF8 |
                    LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND,
-        .user = s->user,
+        .user = (void *)(uintptr_t)s,
         .gid = 0, /* none: libwebsockets then leaves a Unix socket's mode alone */
         .uid = (uid_t)-1,
         .server_string = "brood",
@@ -184,25 +191,25 @@ static struct lws_context_creation_info info_of(const struct http_server *s)
     };
 }
 
-int http_listen(struct lws_context **ret, struct http_server *s, struct err *err)
+static int listen_on(struct http_server *s, struct err *err)
 {
     struct lws_context_creation_info info = info_of(s);
     void *loops[] = {s->loop};
     int rc = reserve_descriptors(s->files, err);
 
-    *ret = NULL;
     if (rc == 0)
         rc = check_port(s->port, err);
     if (rc < 0)
         return rc;
     info.foreign_loops = loops;
     lws_set_log_level(0, NULL);
-    *ret = lws_create_context(&info);
-    if (*ret == NULL)
+    s->lws = lws_create_context(&info);
+    if (s->lws == NULL)
         return err_set(
             err, ERR_STATE,
             "libwebsockets does not start: is libwebsockets-evlib-uv installed?");
-    s->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(*ret, "default"));
+    s->port = lws_get_vhost_listen_port(lws_get_vhost_by_name(s->lws, "default"));
+    guard_set_port(&s->guard, s->port);
     return 0;
 }
 
@@ -234,8 +241,7 @@ static int clear_path(const char *path, struct err *err)
     return unlink(path) < 0 ? err_errno(err, "%s", path) : 0;
 }
 
-int http_listen_at(struct lws_context *lws, const struct http_server *s, const char *path,
-                   struct err *err)
+int http_listen_at(const struct http_server *s, const char *path, struct err *err)
 {
     struct lws_context_creation_info info = info_of(s);
     int rc = clear_path(path, err);
@@ -249,7 +255,7 @@ int http_listen_at(struct lws_context *lws, const struct http_server *s, const c
     info.vhost_name = LOCAL;
     info.options |= LWS_SERVER_OPTION_UNIX_SOCK;
     mask = umask(0177);
-    host = lws_create_vhost(lws, &info);
+    host = lws_create_vhost(s->lws, &info);
     (void)umask(mask);
     if (host == NULL)
         return err_set(err, ERR_STATE, "%s: no socket can be made there", path);
@@ -260,4 +266,98 @@ int http_listen_at(struct lws_context *lws, const struct http_server *s, const c
 int http_is_local(struct lws *wsi)
 {
     return strcmp(lws_get_vhost_name(lws_get_vhost(wsi)), LOCAL) == 0;
+}
+
+/* ---- the server ---- */
+
+static void on_signal(uv_signal_t *signal, int signum)
+{
+    struct http_server *s = signal->data;
+
+    (void)signum;
+    if (s->is_closing)
+        return;
+    s->is_closing = 1;
+    s->on_stop(s->user);
+}
+
+int http_open(struct http_server *s, struct err *err)
+{
+    static const int signums[HTTP_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    const int rc = guard_init(&s->guard, err);
+
+    if (rc < 0)
+        return rc;
+    s->is_open = 1;
+    connections_init(&s->connections, s->loop);
+    for (int i = 0; i < HTTP_N_SIGNALS; i++) {
+        (void)uv_signal_init(s->loop, &s->signal[i]);
+        s->signal[i].data = s;
+        (void)uv_signal_start(&s->signal[i], on_signal, signums[i]);
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    return listen_on(s, err);
+}
+
+void http_close(struct http_server *s)
+{
+    if (!s->is_open)
+        return;
+    s->is_open = 0;
+    s->is_closing = 1;
+    if (s->lws != NULL)
+        lws_context_destroy(s->lws);
+    connections_close(&s->connections);
+    for (int i = 0; i < HTTP_N_SIGNALS; i++)
+        uv_close((uv_handle_t *)&s->signal[i], NULL);
+}
+
+/* libwebsockets is told once more to end when the loop has closed its handles. It removes the Unix
+ * socket that it has made. */
+void http_end(struct http_server *s)
+{
+    if (s->lws != NULL)
+        lws_context_destroy(s->lws);
+    s->lws = NULL;
+}
+
+/* ---- connections ---- */
+
+void *http_user(struct lws *wsi)
+{
+    return server_of(wsi)->user;
+}
+
+int http_on_connection(struct lws *wsi, enum lws_callback_reasons reason)
+{
+    struct http_server *s = server_of(wsi);
+
+    switch (reason) {
+    case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
+        return !connections_have_room(&s->connections) || s->is_closing;
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        connections_add(&s->connections, wsi);
+        return 0;
+    case LWS_CALLBACK_RAW_ADOPT:
+        return -1; /* "CONNECT x": no HTTP, and no timeout, from here on */
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return -1; /* to what the server does not know */
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+        return 1;                  /* a websocket without a protocol of the server's */
+    case LWS_CALLBACK_WSI_DESTROY: /* of any connection, also a websocket's */
+        connections_remove(&s->connections, connections_find(wsi));
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+void http_begin(struct lws *wsi, enum connection_state state)
+{
+    connections_begin(&server_of(wsi)->connections, connections_find(wsi), state);
+}
+
+void http_drop(struct lws *wsi)
+{
+    connections_end(&server_of(wsi)->connections, connections_find(wsi));
 }

@@ -161,7 +161,7 @@ static void after_study(struct reading *r)
     job->err = (struct err){0};
     job->now = job->next;
     job->next.n = 0;
-    if (job->now.n > 0 && !w->is_closing) {
+    if (job->now.n > 0 && !w->http.is_closing) {
         reading_add(w->readings, &job->reading);
         return;
     }

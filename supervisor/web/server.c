@@ -2,11 +2,9 @@
 #include "supervisor/chan/event_loop.h"
 #include "supervisor/page/assets.h"
 #include "supervisor/web/file_part.h"
-#include "supervisor/web/http.h"
 #include "supervisor/web/web.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +25,7 @@ enum {
 
 static struct web *web_of(struct lws *wsi)
 {
-    return lws_context_user(lws_get_context(wsi));
-}
-
-static const char *refusal(const struct web *w, struct lws *wsi, int needs_origin)
-{
-    return http_refusal(&w->guard, wsi, needs_origin, "brood web");
+    return http_user(wsi);
 }
 
 /* ---- files ---- */
@@ -76,7 +69,7 @@ static void on_part(void *ctx, struct file_part *p)
     rc = http_respond(t->wsi, &t->answer, p->status, PLAIN, p->content_range,
                       t->answer.owned, p->err.code == 0 ? p->len : strlen(p->err.msg));
     if (rc < 0)
-        connections_end(&web_of(t->wsi)->connections, connections_find(t->wsi));
+        http_drop(t->wsi);
 }
 
 /* A part of a run's file, for who shows the token: in a header that only a script of this page can
@@ -88,10 +81,10 @@ static int take_file_request(struct web *w, struct lws *wsi, struct transfer *t)
     const char *run, *file;
     struct run_place place;
 
-    if (!http_shows_token(&w->guard, wsi))
+    if (!http_shows_token(wsi))
         return respond_text(wsi, t, HTTP_STATUS_UNAUTHORIZED,
                             "The token is missing or wrong.\n");
-    connections_begin(&w->connections, connections_find(wsi), CONNECTION_READS);
+    http_begin(wsi, CONNECTION_READS);
     run = lws_get_urlarg_by_name(wsi, "run=", run_room, sizeof(run_room));
     if (!runs_find(w->runs, run, &place)) {
         t->answer.owned = (unsigned char *)xasprintf("there is no run '%.100s'",
@@ -108,7 +101,7 @@ static int take_file_request(struct web *w, struct lws *wsi, struct transfer *t)
 static int take_request(struct web *w, struct lws *wsi, struct transfer *t,
                         const char *path)
 {
-    const char *why = refusal(w, wsi, 0);
+    const char *why = http_refusal(wsi, 0);
 
     end_transfer(t); /* of a request before */
     t->wsi = wsi;
@@ -136,19 +129,19 @@ static int send_chunk(struct lws *wsi, struct transfer *t)
 /* Checks a connection before it becomes a websocket. Returns -1 to close it. The callback's `in` is
  * not read: libwebsockets refuses an upgrade that it does not know itself, frees the headers, and
  * calls all the same. */
-static int refuse_upgrade(struct web *w, struct lws *wsi)
+static int refuse_upgrade(struct lws *wsi)
 {
     const char *why;
     char to[16];
 
     if (lws_hdr_copy(wsi, to, sizeof(to), WSI_TOKEN_UPGRADE) <= 0)
         return -1;
-    why = strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : refusal(w, wsi, 1);
+    why = strcasecmp(to, "websocket") != 0 ? "Only websockets.\n" : http_refusal(wsi, 1);
     if (why != NULL) {
         (void)lws_return_http_status(wsi, HTTP_STATUS_FORBIDDEN, why);
         return -1;
     }
-    connections_begin(&w->connections, connections_find(wsi), CONNECTION_ASKED);
+    http_begin(wsi, CONNECTION_ASKED);
     return 0;
 }
 
@@ -158,19 +151,10 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
     struct web *w = web_of(wsi);
 
     switch (reason) {
-    case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-        return !connections_have_room(&w->connections) || w->is_closing;
-    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-        connections_add(&w->connections, wsi);
-        return 0;
-    case LWS_CALLBACK_RAW_ADOPT:
-        return -1; /* "CONNECT x": no HTTP, and no timeout, from here on */
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-        return refuse_upgrade(w, wsi);
-    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
-        return 1; /* a websocket without our protocol */
+        return refuse_upgrade(wsi);
     case LWS_CALLBACK_HTTP:
-        connections_begin(&w->connections, connections_find(wsi), CONNECTION_SERVED);
+        http_begin(wsi, CONNECTION_SERVED);
         return take_request(w, wsi, user, in);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return send_chunk(wsi, user);
@@ -179,11 +163,8 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
     case LWS_CALLBACK_CLOSED_HTTP:
         end_transfer(user);
         return 0;
-    case LWS_CALLBACK_WSI_DESTROY: /* of any connection: user may be a websocket's */
-        connections_remove(&w->connections, connections_find(wsi));
-        return 0;
     default:
-        return 0;
+        return http_on_connection(wsi, reason);
     }
 }
 
@@ -262,7 +243,7 @@ static void drop_greediest(struct web *w)
         return;
     while (!STAILQ_EMPTY(&worst->unread))
         drop_message(w, worst);
-    connections_end(&w->connections, connections_find(worst->wsi));
+    http_drop(worst->wsi);
 }
 
 /* Reads nothing from a client that has much to read, or much to wait for, until it has half of
@@ -432,7 +413,7 @@ static int take_hello(struct web *w, struct web_client *c, const struct request 
     char host[HOST_NAME_MAX + 1] = "";
     struct json *j;
     if (r == NULL || strcmp(r->method, "hello") != 0 ||
-        !guard_token(&w->guard, request_get(r, "token")))
+        !guard_token(&w->http.guard, request_get(r, "token")))
         return close_because(c->wsi, CLOSED_STRANGER, "the token is missing or wrong");
     if (w->n_clients == WEB_MAX_CLIENTS)
         return close_because(c->wsi, CLOSED_FULL, "too many browsers are connected");
@@ -440,7 +421,7 @@ static int take_hello(struct web *w, struct web_client *c, const struct request 
     c->text = xrealloc(c->text, REQUEST_MAX_BYTES + 1);
     LIST_INSERT_HEAD(&w->clients, c, entry);
     w->n_clients++;
-    connections_begin(&w->connections, connections_find(c->wsi), CONNECTION_OWNER);
+    http_begin(c->wsi, CONNECTION_OWNER);
     web_answer_empty(w, c, r->id);
     (void)gethostname(host, sizeof(host) - 1);
     j = begin_object(w, "push");
@@ -501,7 +482,7 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
 
     switch (reason) {
     case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
-        return refusal(w, wsi, 1) != NULL || w->is_closing;
+        return http_refusal(wsi, 1) != NULL || w->http.is_closing;
     case LWS_CALLBACK_ESTABLISHED:
         /* it counts as a client once it has shown the token */
         *c = (struct web_client){.serial = ++w->last_serial, .wsi = wsi};
@@ -516,11 +497,8 @@ static int on_websocket(struct lws *wsi, enum lws_callback_reasons reason, void 
         if (c->text != NULL)
             end_client(w, c);
         return 0;
-    case LWS_CALLBACK_WSI_DESTROY:
-        connections_remove(&w->connections, connections_find(wsi));
-        return 0;
     default:
-        return 0;
+        return http_on_connection(wsi, reason);
     }
 }
 
@@ -546,55 +524,47 @@ static void on_walk(uv_timer_t *timer)
     }
 }
 
-static void on_stop(uv_signal_t *signal, int signum)
+static void on_stop(void *user)
 {
-    struct web *w = signal->data;
+    struct web *w = user;
 
-    if (w->is_closing)
-        return;
-    w->is_closing = 1;
     runs_close(w->runs);
     readings_close(w->readings);
     evals_close(w->evals);
     actions_close(w->actions);
-    lws_context_destroy(w->lws);
+    http_close(&w->http);
     live_close(w->live);
-    connections_close(&w->connections);
     uv_close((uv_handle_t *)&w->walk, NULL);
-    for (int i = 0; i < WEB_N_SIGNALS; i++)
-        uv_close((uv_handle_t *)&w->signal[i], NULL);
 }
 
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err)
 {
-    static const int signums[WEB_N_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
-    struct http_server server = {.port = w->port,
-                                 .protocols = protocols,
-                                 .sockets = MAX_SOCKETS,
-                                 .files = MAX_FILES,
-                                 .user = w,
-                                 .loop = &w->loop};
-    int rc = guard_init(&w->guard, err);
+    int rc;
 
+    w->http = (struct http_server){.program = "brood web",
+                                   .port = w->http.port,
+                                   .protocols = protocols,
+                                   .sockets = MAX_SOCKETS,
+                                   .files = MAX_FILES,
+                                   .loop = &w->loop,
+                                   .on_stop = on_stop,
+                                   .user = w};
     readings_set_pool();
-    if (rc == 0)
-        rc = event_loop_open(&w->loop, err);
+    rc = event_loop_open(&w->loop, err);
     if (rc == 0)
         rc = event_loop_start_threads(&w->loop, err);
     if (rc < 0)
         return rc;
     LIST_INIT(&w->clients);
     LIST_INIT(&w->studies);
-    connections_init(&w->connections, &w->loop);
-    rc = http_listen(&w->lws, &server, err);
+    rc = http_open(&w->http, err);
     if (rc < 0) {
-        connections_close(&w->connections);
+        http_close(&w->http);
         (void)uv_run(&w->loop, UV_RUN_NOWAIT);
+        http_end(&w->http);
         (void)uv_loop_close(&w->loop);
         return rc;
     }
-    w->port = server.port;
-    guard_set_port(&w->guard, w->port);
     w->readings = readings_new(&w->loop);
     w->runs = runs_new(w->readings, &w->folders, wake_who_is_behind, w);
     w->live = live_new(&w->loop, w->readings,
@@ -604,16 +574,10 @@ int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *
     (void)uv_timer_init(&w->loop, &w->walk);
     w->walk.data = w;
     (void)uv_timer_start(&w->walk, on_walk, WALK_EVERY_MS, WALK_EVERY_MS);
-    for (int i = 0; i < WEB_N_SIGNALS; i++) {
-        (void)uv_signal_init(&w->loop, &w->signal[i]);
-        w->signal[i].data = w;
-        (void)uv_signal_start(&w->signal[i], on_stop, signums[i]);
-    }
-    (void)signal(SIGPIPE, SIG_IGN);
     on_ready(w);
     (void)runs_walk(w->runs);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-    lws_context_destroy(w->lws);
+    http_end(&w->http);
     readings_end(w->readings);
     (void)uv_run(&w->loop, UV_RUN_DEFAULT);
     (void)uv_loop_close(&w->loop);

@@ -22,8 +22,7 @@
 #ifndef SUPERVISOR_WEB_WEB_H
 #define SUPERVISOR_WEB_WEB_H
 
-#include "supervisor/web/connections.h"
-#include "supervisor/web/guard.h"
+#include "supervisor/web/http.h"
 #include "supervisor/web/live.h"
 #include "supervisor/web/reading.h"
 #include "supervisor/web/request.h"
@@ -34,7 +33,7 @@
 
 #define WEB_MAX_UNREAD ((size_t)2 << 20)
 #define WEB_MAX_HELD   ((size_t)128 << 20)
-enum { WEB_MAX_CLIENTS = 128, WEB_MAX_WATCHES = 16, WEB_N_SIGNALS = 3 };
+enum { WEB_MAX_CLIENTS = 128, WEB_MAX_WATCHES = 16 };
 
 struct lws;
 struct lws_context;
@@ -69,11 +68,10 @@ struct web_client {
 
 struct web {
     uv_loop_t loop;
-    struct lws_context *lws;
-    struct guard guard;
+    struct http_server http;
     const char *program; /* the executable brood */
     struct folders folders;
-    int read_only, port;
+    int read_only;
     struct readings *readings;
     struct runs *runs;
     struct live *live;
@@ -81,17 +79,14 @@ struct web {
     struct actions *actions;
     struct json json; /* of the answer that is being made */
     LIST_HEAD(, web_client) clients;
-    struct connections connections;
     size_t n_clients, held;
     uint64_t last_serial;
     LIST_HEAD(, study_job) studies; /* that are being read */
     uv_timer_t walk;
-    uv_signal_t signal[WEB_N_SIGNALS];
-    int is_closing;
 };
 
 /* Serves until SIGINT, SIGTERM or SIGHUP. The caller sets the fields folders, program,
- * read_only and port (0: any). on_ready is called once browsers can connect: port and
+ * read_only and http.port (0: any). on_ready is called once browsers can connect: http's port and
  * guard are then set. ERR_EXISTS: the port is taken. */
 int web_serve(struct web *w, void (*on_ready)(const struct web *w), struct err *err);
 

@@ -21,12 +21,12 @@ static void print_address(const struct web *w)
     char url[GUARD_TOKEN_BYTES + 64];
     struct json j = {0};
 
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/#token=%s", w->port,
-                   w->guard.token);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%d/#token=%s", w->http.port,
+                   w->http.guard.token);
     if (prints_json) {
         json_object(&j);
         json_put_str(&j, "url", url);
-        json_put_i64(&j, "port", w->port);
+        json_put_i64(&j, "port", w->http.port);
         json_put_i64(&j, "pid", getpid());
         json_put_bool(&j, "read_only", w->read_only);
         json_print(&j, stdout);
@@ -38,7 +38,7 @@ static void print_address(const struct web *w)
         (void)fprintf(stderr,
                       "from your own machine: ssh -N -L %d:127.0.0.1:%d THIS-HOST, then "
                       "open that address there\n",
-                      w->port, w->port);
+                      w->http.port, w->http.port);
 }
 
 static int fail(const struct err *err, int code)
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (c) {
         case 'p':
-            w.port = atoi(optarg);
+            w.http.port = atoi(optarg);
             break;
         case 'b':
             w.program = optarg;
