@@ -22,6 +22,7 @@ struct act {
     uint8_t *allowed;           /* (rows, U); NULL: all are */
     uint8_t *first;             /* (rows) */
     int begins;                 /* all rows are their episodes' first */
+    int is_alone;               /* it is sent with no other */
     size_t bytes;
     uint64_t ends_ms;
     acts_answer_fn on_answer; /* NULL: nobody waits */
@@ -29,11 +30,16 @@ struct act {
     STAILQ_ENTRY(act) entry;
 };
 
+STAILQ_HEAD(act_queue, act);
+
 struct actor {
+    uint64_t n_requests, n_sent; /* taken from clients; sent to the process */
     struct description description;
     struct episodes episodes;
-    STAILQ_HEAD(act_queue, act) queue;
-    struct act *current; /* that its process works at */
+    int can_merge; /* a row of its actions has the same bits among others */
+    struct act_queue queue;
+    struct act_queue
+        sent; /* that its process works at: their rows are one request to it */
 };
 
 struct acts {
@@ -435,7 +441,7 @@ static int read_request(struct act *a, const msgpack_object *request, struct err
 
 /* Finds the episode that the request goes on with; *ret NULL: it has none, or begins one, which is
  * kept only once the request is answered. */
-static int find_episode(struct act *a, struct episode **ret, struct err *err)
+static int find_episode(const struct act *a, struct episode **ret, struct err *err)
 {
     struct episodes *all = &a->acts->actors[a->agent].episodes;
 
@@ -471,83 +477,113 @@ static const uint8_t *observation_before(const struct act *a, const struct episo
                : e->past + row * past + k * bytes;
 }
 
-/* The observations side by side, as vec_env_seen has them; the caller frees them. NULL: the
- * request's own are what the agent sees. */
-static uint8_t *make_stack(const struct act *a, const struct episode *e)
+/* Puts the row's observations side by side, as vec_env_seen has them. */
+static uint8_t *put_seen(uint8_t *to, const struct act *a, const struct episode *e,
+                         size_t row)
 {
-    const struct env_spec *spec = a->acts->spec;
-    const struct env_agent *agent = &spec->agents[a->agent];
-    const size_t stack = env_stack(spec), bytes = env_obs_bytes(agent);
-    const size_t together = env_together(agent) * dtype_size(env_obs_dtype(agent));
-    uint8_t *all, *to;
+    const struct env_agent *agent = &a->acts->spec->agents[a->agent];
+    const size_t stack = env_stack(a->acts->spec), bytes = env_obs_bytes(agent);
+    const size_t together =
+        stack > 1 ? env_together(agent) * dtype_size(env_obs_dtype(agent)) : bytes;
 
-    if (stack == 1)
-        return NULL;
-    all = to = xcalloc(a->rows * stack, bytes);
-    for (size_t r = 0; r < a->rows; r++)
-        for (size_t at = 0; at < bytes; at += together)
-            for (size_t k = 0; k < stack; k++, to += together)
-                memcpy(to, observation_before(a, e, r, k, bytes) + at, together);
-    return all;
+    for (size_t at = 0; at < bytes; at += together)
+        for (size_t k = 0; k < stack; k++, to += together)
+            memcpy(to, observation_before(a, e, row, k, bytes) + at, together);
+    return to;
 }
 
-static void pack_act(struct act *a, const struct episode *e, const uint8_t *seen,
-                     struct msg_out *o)
-{
-    const struct acts *s = a->acts;
-    const struct env_agent *agent = &s->spec->agents[a->agent];
-    const int64_t rows = (int64_t)a->rows, carry = s->actors[a->agent].description.carry;
-    const struct tensor obs = tensor_const_view(
-        env_obs_dtype(agent), SHAPE(rows, (int64_t)env_seen_width(s->spec, a->agent)),
-        seen != NULL ? seen : a->obs);
-    uint64_t *numbers = xcalloc(2 * a->rows, sizeof(*numbers)),
-             *times = numbers + a->rows;
-    const int is_named = a->episode[0] != '\0';
-    float *zeros =
-        e == NULL ? xcalloc(a->rows * (size_t)carry + 1, sizeof(*zeros)) : NULL;
+/* What one request to a process has of all rows. */
+struct inputs {
+    size_t rows;
+    uint8_t *seen, *allowed, *first;
+    float *carry;
+    uint64_t *numbers, *times;
+};
 
+static void inputs_done(struct inputs *in)
+{
+    free(in->seen);
+    free(in->allowed);
+    free(in->first);
+    free(in->carry);
+    free(in->numbers);
+    free(in->times);
+}
+
+/* Puts an act's rows behind those that are there. */
+static void put_act(struct inputs *in, const struct act *a, const struct episode *e)
+{
+    const struct env_agent *agent = &a->acts->spec->agents[a->agent];
+    const size_t carry = a->acts->actors[a->agent].description.carry;
+    const size_t width = (size_t)agent->space.width;
+    const int is_named = a->episode[0] != '\0';
+    uint8_t *seen = in->seen + in->rows * env_stack(a->acts->spec) * env_obs_bytes(agent);
+
+    if (in->allowed != NULL)
+        memcpy(in->allowed + in->rows * width, a->allowed, a->rows * width);
+    memcpy(in->first + in->rows, a->first, a->rows);
+    if (e != NULL && carry > 0)
+        memcpy(in->carry + in->rows * carry, e->carry, a->rows * carry * sizeof(float));
     for (size_t r = 0; r < a->rows; r++) {
-        numbers[r] = (is_named ? episode_number(a->episode) : 0) + r;
-        times[r] = e != NULL && !a->first[r] ? e->time[r]
-                   : is_named || a->has_seed ? 0
-                                             : a->number;
+        seen = put_seen(seen, a, e, r);
+        in->numbers[in->rows] = (is_named ? episode_number(a->episode) : 0) + r;
+        in->times[in->rows++] = e != NULL && !a->first[r] ? e->time[r]
+                                : is_named || a->has_seed ? 0
+                                                          : a->number;
     }
-    msg_map(o, 6u + (a->allowed != NULL) + (carry > 0 ? 2 : 0));
-    msg_put_u64(o, "mode", a->mode);
+}
+
+/* model: one of the acts, which agree in what is not of a row. */
+static void pack_inputs(const struct act *model, const struct inputs *in,
+                        struct msg_out *o)
+{
+    const struct acts *s = model->acts;
+    const struct env_agent *agent = &s->spec->agents[model->agent];
+    const int64_t rows = (int64_t)in->rows;
+    const int64_t carry = s->actors[model->agent].description.carry;
+    const struct tensor obs = tensor_const_view(
+        env_obs_dtype(agent), SHAPE(rows, (int64_t)env_seen_width(s->spec, model->agent)),
+        in->seen);
+
+    msg_map(o, 6u + (in->allowed != NULL) + (carry > 0 ? 2 : 0));
+    msg_put_u64(o, "mode", model->mode);
     msg_put_u64(o, "step", s->args.step);
     msg_key(o, "obs");
     msg_tensor(o, &obs);
-    if (a->allowed != NULL) {
+    if (in->allowed != NULL) {
         msg_key(o, "allowed");
-        msg_bin(o, a->allowed, a->rows * (size_t)agent->space.width);
+        msg_bin(o, in->allowed, in->rows * (size_t)agent->space.width);
     }
     if (carry > 0) {
         const struct tensor t =
-            tensor_const_view(DT_FLOAT, SHAPE(rows, carry), e != NULL ? e->carry : zeros);
+            tensor_const_view(DT_FLOAT, SHAPE(rows, carry), in->carry);
 
         msg_key(o, "first");
-        msg_bin(o, a->first, a->rows);
+        msg_bin(o, in->first, in->rows);
         msg_key(o, "carry");
         msg_tensor(o, &t);
     }
-    msg_put_u64(o, "seed", a->seed);
+    msg_put_u64(o, "seed", model->seed);
     msg_key(o, "episode");
-    msg_bin(o, numbers, a->rows * sizeof(*numbers));
+    msg_bin(o, in->numbers, in->rows * sizeof(*in->numbers));
     msg_key(o, "time");
-    msg_bin(o, times, a->rows * sizeof(*times));
-    free(numbers);
-    free(zeros);
+    msg_bin(o, in->times, in->rows * sizeof(*in->times));
 }
 
-/* The step is done: what the policy takes to the next one. */
-static void advance(struct act *a, const float *carry)
+/* The step is done: what the policy takes to the next one. ERR_STATE: the episode has just been
+ * forgotten, as one of the same request to the process begins. */
+static int advance(struct act *a, const float *carry, struct err *err)
 {
     struct actor *actor = &a->acts->actors[a->agent];
-    struct episode *e = a->begins ? episodes_begin(&actor->episodes, a->episode, a->rows)
-                                  : episodes_find(&actor->episodes, a->episode);
+    struct episode *e;
+    const int rc = find_episode(a, &e, err);
     const size_t bytes = env_obs_bytes(&a->acts->spec->agents[a->agent]);
     const size_t past = actor->episodes.past_bytes, width = actor->description.carry;
 
+    if (rc < 0)
+        return rc;
+    if (a->begins)
+        e = episodes_begin(&actor->episodes, a->episode, a->rows);
     if (width > 0)
         memcpy(e->carry, carry, a->rows * width * sizeof(*carry));
     for (size_t r = 0; r < a->rows; r++) {
@@ -561,82 +597,193 @@ static void advance(struct act *a, const float *carry)
             memcpy(own + past - bytes, a->obs + r * bytes, bytes);
         }
     }
+    return 0;
 }
 
-static int take_answer(struct act *a, const msgpack_object *body, struct err *err)
+/* Answers an act with its rows of what the process has computed. */
+static void finish(struct act *a, const float *actions, const float *carry)
 {
-    const struct actor *actor = &a->acts->actors[a->agent];
-    const size_t width = (size_t)a->acts->spec->agents[a->agent].space.width;
-    const size_t carry_width = actor->description.carry;
-    float *actions = xcalloc(a->rows * width, sizeof(*actions));
-    float *carry = xcalloc(a->rows * carry_width + 1, sizeof(*carry));
-    int rc = acting_take(body, "actions", a->rows, width, actions, err);
+    struct err err = {0};
 
-    if (rc == 0 && carry_width > 0)
-        rc = acting_take(body, "carry", a->rows, carry_width, carry, err);
-    if (rc == 0 && a->episode[0] != '\0')
-        advance(a, carry);
-    if (rc == 0)
+    if (a->on_answer == NULL)
+        return; /* who has gone, or was told to ask again: nothing changes */
+    if (a->episode[0] != '\0' && advance(a, carry, &err) < 0)
+        answer_error(a, &err);
+    else
         answer_actions(a, actions);
+}
+
+static int take_answer(struct acts *s, size_t agent, const msgpack_object *body,
+                       struct err *err)
+{
+    const struct actor *actor = &s->actors[agent];
+    const size_t width = (size_t)s->spec->agents[agent].space.width;
+    const size_t carry_width = actor->description.carry;
+    struct act *a;
+    float *actions, *carry;
+    size_t rows = 0;
+    int rc;
+
+    STAILQ_FOREACH(a, &actor->sent, entry)
+    rows += a->rows;
+    actions = xcalloc(rows, width * sizeof(*actions));
+    carry = xcalloc(rows + 1, (carry_width + 1) * sizeof(*carry));
+    rc = acting_take(body, "actions", rows, width, actions, err);
+    if (rc == 0 && carry_width > 0)
+        rc = acting_take(body, "carry", rows, carry_width, carry, err);
+    rows = 0;
+    STAILQ_FOREACH(a, &actor->sent, entry)
+    {
+        if (rc == 0)
+            finish(a, actions + rows * width, carry + rows * carry_width);
+        rows += a->rows;
+    }
     free(actions);
     free(carry);
     return rc;
 }
 
+static void drop(struct act_queue *queue, struct act *a)
+{
+    STAILQ_REMOVE(queue, a, act, entry);
+    free_act(a);
+}
+
+/* The process has not answered: one of the acts is the reason. Several are asked again, each alone;
+ * one is answered with the error. */
+static void take_failure(struct actor *actor, const struct err *why)
+{
+    struct act_queue again = STAILQ_HEAD_INITIALIZER(again);
+    struct act *a = STAILQ_FIRST(&actor->sent);
+
+    if (STAILQ_NEXT(a, entry) == NULL) {
+        answer_error(a, why);
+        return;
+    }
+    while ((a = STAILQ_FIRST(&actor->sent)) != NULL) {
+        STAILQ_REMOVE_HEAD(&actor->sent, entry);
+        a->is_alone = 1;
+        if (a->on_answer != NULL)
+            STAILQ_INSERT_TAIL(&again, a, entry);
+        else
+            free_act(a);
+    }
+    STAILQ_CONCAT(&again, &actor->queue);
+    STAILQ_CONCAT(&actor->queue, &again);
+}
+
 static void on_response(void *ctx, size_t agent, const struct msg *response)
 {
     struct acts *s = ctx;
-    struct act *a = s->actors[agent].current;
+    struct actor *actor = &s->actors[agent];
     const char *name = s->spec->agents[agent].name;
     struct err err = {0}, why = {0};
+    struct act *a;
 
-    s->actors[agent].current = NULL;
     if (response->error.code < 0)
         (void)err_set(&err, ERR_AGENT, "%s: %s", name, response->error.msg);
-    else if (a->on_answer != NULL && take_answer(a, &response->body, &why) < 0)
+    else if (take_answer(s, agent, &response->body, &why) < 0)
         (void)err_set(&err, ERR_AGENT, "%s: its answer: %s", name, why.msg);
     if (err.code < 0)
-        answer_error(a, &err);
-    free_act(a);
+        take_failure(actor, &err);
+    while ((a = STAILQ_FIRST(&actor->sent)) != NULL)
+        drop(&actor->sent, a);
     serve_next(s, agent);
 }
 
-static int send_act(struct act *a, struct err *err)
+/* Whether the act can be sent with those: all answers are as if it were sent after them. Of an
+ * episode, each step is. */
+static int can_join(const struct actor *actor, const struct act *a)
 {
-    struct acts *s = a->acts;
-    struct episode *e;
-    struct err why = {0};
-    uint8_t *seen;
-    int rc = find_episode(a, &e, err);
+    const struct act *b = STAILQ_FIRST(&actor->sent);
+    size_t rows = a->rows, bytes = a->bytes;
 
-    if (rc < 0)
-        return rc;
-    seen = make_stack(a, e);
-    pack_act(a, e, seen, agent_request_begin(s->agents, a->agent, "act", 0));
-    free(seen);
-    agent_request_may_fail(s->agents, a->agent);
-    rc = agent_request_send(s->agents, a->agent, on_response, s, &why);
-    if (rc < 0)
-        return err_set(err, ERR_TIMEOUT, "%s cannot be asked now: %s",
-                       s->spec->agents[a->agent].name, why.msg);
-    s->actors[a->agent].current = a;
-    return 0;
+    if (b == NULL)
+        return 1;
+    if (!actor->can_merge || a->is_alone || b->is_alone || a->mode != b->mode ||
+        a->seed != b->seed || (a->allowed == NULL) != (b->allowed == NULL))
+        return 0;
+    for (; b != NULL; b = STAILQ_NEXT(b, entry)) {
+        if (a->episode[0] != '\0' && strcmp(a->episode, b->episode) == 0)
+            return 0;
+        rows += b->rows;
+        bytes += b->bytes;
+    }
+    return rows <= ACTS_MERGED_ROWS && bytes <= ACTS_MAX_BYTES;
 }
 
-/* Sends the next request to the process, if it has none. */
+/* Moves what is sent next from the queue; returns its number of rows. Of an act that cannot be
+ * answered, says so. */
+static size_t choose_next(struct actor *actor)
+{
+    struct act *a;
+    size_t rows = 0;
+
+    while ((a = STAILQ_FIRST(&actor->queue)) != NULL && can_join(actor, a)) {
+        struct episode *e;
+        struct err err = {0};
+
+        STAILQ_REMOVE_HEAD(&actor->queue, entry);
+        if (find_episode(a, &e, &err) < 0) {
+            answer_error(a, &err);
+            free_act(a);
+            continue;
+        }
+        STAILQ_INSERT_TAIL(&actor->sent, a, entry);
+        rows += a->rows;
+    }
+    return rows;
+}
+
+static int send_acts(struct acts *s, size_t agent, size_t rows, struct err *err)
+{
+    struct actor *actor = &s->actors[agent];
+    const struct env_agent *seen_by = &s->spec->agents[agent];
+    const struct act *a, *model = STAILQ_FIRST(&actor->sent);
+    struct inputs in = {
+        .seen = xcalloc(rows * env_stack(s->spec), env_obs_bytes(seen_by)),
+        .first = xcalloc(rows, 1),
+        .carry = xcalloc(rows + 1, (actor->description.carry + 1) * sizeof(float)),
+        .numbers = xcalloc(rows, sizeof(uint64_t)),
+        .times = xcalloc(rows, sizeof(uint64_t))};
+    struct err why = {0};
+    int rc;
+
+    if (model->allowed != NULL)
+        in.allowed = xcalloc(rows, (size_t)seen_by->space.width);
+    STAILQ_FOREACH(a, &actor->sent, entry)
+    {
+        struct episode *e;
+
+        (void)find_episode(a, &e, NULL); /* it was found by choose_next */
+        put_act(&in, a, e);
+    }
+    pack_inputs(model, &in, agent_request_begin(s->agents, agent, "act", 0));
+    inputs_done(&in);
+    actor->n_sent++;
+    agent_request_may_fail(s->agents, agent);
+    rc = agent_request_send(s->agents, agent, on_response, s, &why);
+    return rc < 0 ? err_set(err, ERR_TIMEOUT, "%s cannot be asked now: %s", seen_by->name,
+                            why.msg)
+                  : 0;
+}
+
+/* Sends to the process, if it has nothing to do, what waits for it: nothing waits for more. */
 static void serve_next(struct acts *s, size_t agent)
 {
     struct actor *actor = &s->actors[agent];
     struct err err = {0};
     struct act *a;
+    size_t rows;
 
-    while (!s->is_closed && actor->current == NULL &&
-           (a = STAILQ_FIRST(&actor->queue)) != NULL) {
-        STAILQ_REMOVE_HEAD(&actor->queue, entry);
-        if (send_act(a, &err) == 0)
+    while (!s->is_closed && STAILQ_EMPTY(&actor->sent) &&
+           (rows = choose_next(actor)) > 0) {
+        if (send_acts(s, agent, rows, &err) == 0)
             return;
-        answer_error(a, &err);
-        free_act(a);
+        while ((a = STAILQ_FIRST(&actor->sent)) != NULL) {
+            answer_error(a, &err);
+            drop(&actor->sent, a);
+        }
     }
 }
 
@@ -661,22 +808,24 @@ struct act *acts_ask(struct acts *s, const msgpack_object *request,
     a->on_answer = on_answer;
     a->ctx = ctx;
     agent = a->agent;
+    s->actors[agent].n_requests++;
     STAILQ_INSERT_TAIL(&s->actors[agent].queue, a, entry);
-    if (s->actors[agent].current != NULL)
+    if (!STAILQ_EMPTY(&s->actors[agent].sent))
         return a;
-    serve_next(s, agent);
-    return s->actors[agent].current == a ? a : NULL;
+    serve_next(s, agent); /* the queue was empty */
+    return STAILQ_FIRST(&s->actors[agent].sent) == a ? a : NULL;
 }
 
 void acts_forget(struct act *a)
 {
     struct actor *actor = &a->acts->actors[a->agent];
+    const struct act *b;
 
     a->on_answer = NULL;
-    if (actor->current == a)
+    STAILQ_FOREACH(b, &actor->sent, entry)
+    if (b == a)
         return; /* freed when its process has answered */
-    STAILQ_REMOVE(&actor->queue, a, act, entry);
-    free_act(a);
+    drop(&actor->queue, a);
 }
 
 /* ---- those that wait too long ---- */
@@ -705,8 +854,9 @@ static void on_look(uv_timer_t *timer)
     for (size_t i = 0; i < s->spec->n_agents; i++) {
         struct act_queue *queue = &s->actors[i].queue;
 
-        if (is_late(s->actors[i].current))
-            answer_late(s->actors[i].current);
+        STAILQ_FOREACH(a, &s->actors[i].sent, entry)
+        if (is_late(a))
+            answer_late(a);
         while (is_late(a = STAILQ_FIRST(queue))) { /* the oldest is first */
             STAILQ_REMOVE_HEAD(queue, entry);
             answer_late(a);
@@ -765,7 +915,7 @@ static void pack_agent(const struct acts *s, size_t i, msgpack_packer *pk)
     const struct env_agent *a = &s->spec->agents[i];
 
     pack_key(pk, a->name);
-    (void)msgpack_pack_map(pk, 6);
+    (void)msgpack_pack_map(pk, 8);
     pack_text(pk, "team", a->team);
     pack_integer(pk, "observation", (uint64_t)a->obs_width);
     pack_text(pk, "dtype", dtype_name(env_obs_dtype(a)));
@@ -773,6 +923,8 @@ static void pack_agent(const struct acts *s, size_t i, msgpack_packer *pk)
     pack_space(pk, &a->space);
     pack_bool(pk, "masked", env_is_masked(s->spec, i));
     pack_bool(pk, "memory", has_memory(s, i));
+    pack_integer(pk, "requests", s->actors[i].n_requests);
+    pack_integer(pk, "batches", s->actors[i].n_sent);
 }
 
 void acts_describe(const struct acts *s, msgpack_sbuffer *ret)
@@ -792,6 +944,16 @@ void acts_describe(const struct acts *s, msgpack_sbuffer *ret)
 }
 
 /* ---- life ---- */
+
+/* With portable numerics, the bits of a row that brood's own networks compute do not depend on the
+ * others (dense.h); what programs and imported graphs do is theirs. */
+static int can_merge(const struct run_config *c, size_t agent)
+{
+    const struct agent_config *a = &c->agents[agent];
+
+    return c->run.numerics == NUMERICS_PORTABLE && a->command == NULL &&
+           a->from_at == NULL;
+}
 
 int acts_open(struct acts **ret, const struct acts_args *args, struct err *err)
 {
@@ -815,7 +977,9 @@ int acts_open(struct acts **ret, const struct acts_args *args, struct err *err)
         if (rc == 0)
             rc = description_parse(&actor->description, ask_answer(ask, i), agent->name,
                                    err);
+        actor->can_merge = can_merge(args->config, i);
         STAILQ_INIT(&actor->queue);
+        STAILQ_INIT(&actor->sent);
         actor->episodes = (struct episodes){.max = args->max_episodes,
                                             .max_bytes = ACTS_EPISODE_BYTES,
                                             .carry_width = actor->description.carry,
@@ -842,12 +1006,9 @@ void acts_free(struct acts *s)
     for (size_t i = 0; i < s->n_agents; i++) {
         struct actor *actor = &s->actors[i];
 
-        while ((a = STAILQ_FIRST(&actor->queue)) != NULL) {
-            STAILQ_REMOVE_HEAD(&actor->queue, entry);
-            free_act(a);
-        }
-        if (actor->current != NULL)
-            free_act(actor->current);
+        STAILQ_CONCAT(&actor->queue, &actor->sent);
+        while ((a = STAILQ_FIRST(&actor->queue)) != NULL)
+            drop(&actor->queue, a);
         episodes_done(&actor->episodes);
     }
     free(s->actors);

@@ -15,11 +15,17 @@
  * an action has several parts, a list of numbers, or {"choices": [...], "numbers": [...]}.
  * A refusal is {"error": one line}.
  *
+ * Merged   what waits while an agent's process works at others is then sent to it as one request, as
+ *          far as the rows agree in mode, seed and having masks, and no two are of one episode:
+ *          ACTS_MERGED_ROWS at most. Nothing waits for more to come. The answers have the bits that
+ *          they would have alone: so only with portable numerics, and not for programs or imported
+ *          graphs.
  * Order    requests of an agent are answered in the order in which they came: those of an episode
  *          see each other's effects. One that is refused, or not answered, changes nothing.
  * Deaths   a process that dies is replaced, and the new one gets its request, however often it is
  *          killed from outside. A request that has ended the process three times itself, or is
- *          answered with an error, gives 500, and the next ones go on (agent_request_may_fail).
+ *          answered with an error, gives 500, and the next ones go on (agent_request_may_fail);
+ *          of several that were merged, each is then tried alone.
  *          One that is not answered within ACTS_ANSWER_WITHIN_MS gives 503. An agent fails for
  *          good, and the server with it, if its program says so (AGENT_EXIT_NO_RESPAWN).
  * Bounds   ACTS_*; episodes.h
@@ -40,6 +46,7 @@
 
 enum {
     ACTS_MAX_ROWS = 4096,              /* of a request */
+    ACTS_MERGED_ROWS = 64,             /* of several */
     ACTS_MAX_BYTES = 16 << 20,         /* of its numbers, in and out */
     ACTS_MAX_WAITING = 256,            /* requests of all agents */
     ACTS_MAX_WAITING_BYTES = 64 << 20, /* of their numbers */
@@ -87,7 +94,8 @@ struct act *acts_ask(struct acts *s, const msgpack_object *request,
 /* Nobody waits for it any more: on_answer is not called, and the act is invalid. */
 void acts_forget(struct act *a);
 
-/* Appends a map that describes the run and its agents. */
+/* Appends a map that describes the run and its agents: of each also how many requests were taken, and
+ * as how many batches they went to its process. */
 void acts_describe(const struct acts *s, msgpack_sbuffer *ret);
 /* Appends a refusal. */
 void acts_refuse(msgpack_sbuffer *ret, const char *why);

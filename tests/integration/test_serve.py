@@ -315,6 +315,72 @@ def agent_of(s, name):
                 if harness.look_at(pid)[2].split()[-1] == name)
 
 
+def asked_at_once(s, agent, requests):
+    """Answers of requests of which all but the first wait when the agent has answered that; and how
+    many batches they were."""
+    def count():
+        return s.ask(None, "/", method="GET")[1]["agents"][agent]
+    before, pid = count(), agent_of(s, agent)
+    harness.kill(pid, signal.SIGSTOP)
+    harness.wait_until("it is stopped", lambda: harness.look_at(pid)[0] == "T")
+    connections = []
+    for request in requests:
+        c = Local(s.local)
+        c.request("POST", "/act", json.dumps({"agent": agent, **request}).encode())
+        connections.append(c)
+        harness.wait_until("the server has it", lambda: count()["requests"] - before["requests"]
+                           == len(connections))
+    harness.kill(pid, signal.SIGCONT)
+    answers = [c.getresponse() for c in connections]
+    found = [(a.status, json.loads(a.read())) for a in answers]
+    return found, count()["batches"] - before["batches"]
+
+
+def test_requests_that_wait_are_one_batch(w):
+    """Their answers are those of requests one by one: of memories, samples and batches, too."""
+    w.brood("run", w.write("memory.yaml", MEMORY))
+    s = Server(w, "memory", "--seed", "5")
+    seen = rows(60)
+
+    def step(k, t):
+        name = f"e{k}"
+        return {"observation": seen[10 * t + k:10 * t + k + 2] if k % 3 == 0 else seen[10 * t + k],
+                "episode": name, "first": t == 0, "mode": "sample"}
+    calm = [[s.act(agent="agent_0", **step(k, t)) for k in range(8)] for t in range(5)]
+    for t in range(5):
+        found, batches = asked_at_once(s, "agent_0", [step(k, t) for k in range(8)])
+        assert found == [(200, {"action": a}) for a in calm[t]], t
+        assert batches == 2, batches
+    # what differs in mode or seed, goes on with an episode, or is large is another batch
+    def plain(**more):
+        return {"observation": seen[0], "episode": "p", "first": True, **more}
+    first = plain(episode="o")
+    for requests, wanted in (([plain(), plain(episode="q")], 2), ([plain(), plain()], 3),
+                             ([plain(), plain(episode="q", mode="sample")], 3),
+                             ([plain(), plain(episode="q", seed=1)], 3),
+                             ([plain(), plain(episode="q", observation=seen * 2)], 3)):
+        assert asked_at_once(s, "agent_0", [first, *requests])[1] == wanted, requests
+    # of one that is wrong the others know nothing
+    found, batches = asked_at_once(s, "agent_0", [first, plain(), {
+        "observation": seen[0], "episode": "never begun"}, plain(episode="q")])
+    assert [status for status, _ in found] == [200, 200, 410, 200] and batches == 2, found
+    s.end()
+
+
+def test_what_cannot_be_answered_in_a_batch_fails_alone(w):
+    w.brood("run", w.small(steps=400), "--name", "a", "--set", "env.actions=continuous",
+            "--set", "defaults.algorithm=masac")
+    s = Server(w, "a")
+    seen = rows(4)
+    wanted = [(200, {"action": s.act(agent="agent_0", observation=row)}) for row in seen]
+    found, batches = asked_at_once(s, "agent_0", [{"observation": row} for row in (
+        seen[0], seen[1], [3e38, -3e38] * 9, seen[2], seen[3])])
+    status, answer = found.pop(2)
+    assert status == 500 and "agent_0: " in answer["error"], answer
+    assert found == wanted and batches == 6, (found, batches)
+    s.end()
+
+
 def test_what_is_not_answered_changes_nothing(w):
     """A client leaves; an agent answers too late: the episode is as it was, or not begun."""
     w.brood("run", w.write("memory.yaml", MEMORY))
