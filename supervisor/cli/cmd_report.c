@@ -2,6 +2,7 @@
 #include "common/mem/xmalloc.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/redraw.h"
 #include "supervisor/cli/report_html.h"
 #include "supervisor/cli/report_tasks.h"
 #include "supervisor/rundir/run_dir.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct request {
     const char *metric, *svg, *marl_eval;
@@ -51,7 +53,7 @@ static int print(const struct cli *cli, const struct request *q, const struct re
     else if (cli->json)
         report_print_json(r, stdout);
     else if (!is_stdout(q->html))
-        report_print_text(r, stdout);
+        report_print_text(r, redraw_columns(STDOUT_FILENO), stdout);
     if (q->svg == NULL)
         return 0;
     report_print_svg(r, xstream_begin(&page));

@@ -11,6 +11,7 @@
 #include "common/text/plain_text.h"
 #include "common/text/scan.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/redraw.h"
 #include "supervisor/cli/run_facts.h"
 #include "supervisor/cli/study_status.h"
 #include "supervisor/cli/view_layout.h"
@@ -24,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* For an answer of one run; of all runs together; of each when that time is used up. */
 enum { ANSWERS_WITHIN_MS = 500, ALL_ANSWER_WITHIN_MS = 2500, AT_LEAST_MS = 20 };
@@ -145,35 +147,70 @@ static void add_study(struct table *t, const struct study_summary *s, uint64_t d
                        report->row[0].trial + 1, report->row[0].value.mean);
 }
 
+static int width_of(const struct table *t, size_t row, int column)
+{
+    return view_width(t->row[row].cell[column], strlen(t->row[row].cell[column]));
+}
+
+/* Of lines that a terminal would wrap, texts are shortened, but not so far that they say nothing;
+ * rather some columns are left out. */
+static void fit(int width[N_COLUMNS], int columns)
+{
+    static const int least[N_COLUMNS] = {[WHY] = 24, [RUN] = 20, [TAGS] = 8};
+    static const int shortened[] = {WHY, RUN, TAGS}, left_out[] = {BEGAN, DISK, PART};
+    int over = -2 - columns, spare = 0;
+
+    for (int i = 0; i < N_COLUMNS; i++) {
+        over += width[i] > 0 ? width[i] + 2 : 0;
+        spare += least[i] > 0 && width[i] > least[i] ? width[i] - least[i] : 0;
+    }
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]) && over > spare; i++) {
+        int *w = &width[left_out[i]];
+
+        over -= *w > 0 ? *w + 2 : 0;
+        *w = 0;
+    }
+    for (size_t i = 0; i < sizeof(shortened) / sizeof(shortened[0]) && over > 0; i++) {
+        int *w = &width[shortened[i]], room = *w - least[shortened[i]];
+
+        room = room < 0 ? 0 : room < over ? room : over;
+        *w -= room;
+        over -= room;
+    }
+}
+
 static void print_table(const struct table *t)
 {
+    const int columns = redraw_columns(STDOUT_FILENO);
     int width[N_COLUMNS] = {0};
 
     for (size_t k = 1; k < t->n; k++)
         for (int i = 0; i < N_COLUMNS; i++)
-            if ((int)strlen(t->row[k].cell[i]) > width[i])
-                width[i] = (int)strlen(t->row[k].cell[i]);
-    for (int i = 0; i < N_COLUMNS && t->n > 0; i++) {
-        const int head = (int)strlen(t->row[0].cell[i]);
-
-        if ((i < TAGS || width[i] > 0) && head > width[i])
-            width[i] = head;
-    }
+            if (width_of(t, k, i) > width[i])
+                width[i] = width_of(t, k, i);
+    for (int i = 0; i < N_COLUMNS && t->n > 0; i++)
+        if ((i < TAGS || width[i] > 0) && width_of(t, 0, i) > width[i])
+            width[i] = width_of(t, 0, i);
+    if (columns > 0)
+        fit(width, columns);
     for (size_t k = 0; k < t->n; k++) {
-        const struct row *r = &t->row[k];
-        int last;
+        int last = N_COLUMNS - 1;
 
-        (void)printf("%-*s  %-*s", width[RUN], r->cell[RUN], width[STATE],
-                     r->cell[STATE]);
-        for (int i = STEPS; i < BEGAN; i++)
-            if (width[i] > 0)
-                (void)printf("  %*s", width[i], r->cell[i]);
-        last = WHY;
-        while (last > BEGAN && (width[last] == 0 || *r->cell[last] == '\0'))
+        while (last > BEGAN && (width[last] == 0 || width_of(t, k, last) == 0))
             last--;
-        for (int i = BEGAN; i <= last; i++)
-            if (width[i] > 0)
-                (void)printf("  %-*s", i < last ? width[i] : 0, r->cell[i]);
+        for (int i = 0; i <= last; i++) {
+            const int is_last = i == last && i >= BEGAN && width_of(t, k, i) < width[i];
+
+            if (width[i] == 0)
+                continue;
+            if (i > 0)
+                (void)fputs("  ", stdout);
+            view_print_cell(stdout, t->row[k].cell[i],
+                            is_last ? width_of(t, k, i) : width[i],
+                            i == RUN                  ? VIEW_NAME
+                            : i < STEPS || i >= BEGAN ? VIEW_LEFT
+                                                      : VIEW_RIGHT);
+        }
         (void)putchar('\n');
     }
 }
@@ -552,7 +589,8 @@ const struct command cmd_runs = {
         "last column says why runs failed. Below the runs are the studies, with the "
         "trials\n"
         "that are over and the best so far; only conditions on name and state hold for\n"
-        "them.\n"
+        "them. On a terminal long texts are shortened, and columns without room left "
+        "out.\n"
         "\nexample: brood runs --where 'state=done tag=paper algorithm=mappo'\n",
     .run = run_runs,
 };

@@ -52,6 +52,15 @@ static void window_size(int fd, int *ret_columns, int *ret_rows)
     }
 }
 
+int redraw_columns(int fd)
+{
+    int columns = 0, rows;
+
+    if (isatty(fd))
+        window_size(fd, &columns, &rows);
+    return columns;
+}
+
 /* Moves the cursor to the beginning of the drawn lines. If the terminal has echoed a
  * Ctrl-C, the cursor is after "^C". */
 static void go_up(struct redraw *r)

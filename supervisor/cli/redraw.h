@@ -23,6 +23,9 @@ struct redraw {
     int scrolled_off;  /* rows of earlier views that a lower terminal pushed out above */
 };
 
+/* How many columns the terminal has; 0: fd is none. */
+int redraw_columns(int fd);
+
 void redraw_init(struct redraw *r, int fd);
 void redraw_done(struct redraw *r); /* what is drawn stays */
 /* Moves the cursor to the first line, looks how large the terminal is, and returns an empty

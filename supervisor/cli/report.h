@@ -55,7 +55,8 @@ void report_free(struct report *r);
 /* Whether runs of these names form one group. */
 int report_same_group(const char *a, const char *b);
 
-void report_print_text(const struct report *r, FILE *f);
+/* columns: those of the terminal, on which long names are shortened; 0: there is none. */
+void report_print_text(const struct report *r, int columns, FILE *f);
 void report_print_csv(const struct report *r, FILE *f); /* every point of every curve */
 void report_print_json(const struct report *r, FILE *f);
 /* What report_print_json prints of a group, into an object that is open. */

@@ -460,7 +460,7 @@ void report_html_runs(char *const *paths, size_t n, struct report *r,
     if (tasks != NULL)
         put_tasks(tasks, html);
     if (r != NULL) {
-        report_print_text(r, xstream_begin(&text));
+        report_print_text(r, 0, xstream_begin(&text));
         put_lines(xstream_end(&text), html);
         free(text.text);
         report_thin(r, POINTS);

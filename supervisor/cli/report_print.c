@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARKS = 24 };
+enum { SPARKS = 24, NAME_LEAST = 20, NUMBERS_WIDTH = 64 };
 
 /* Takes the values of bands and means of a group. */
 static void take_range(struct svg_axis *a, const struct report_group *g)
@@ -49,15 +49,21 @@ static void print_number(FILE *f, int width, double x)
     (void)fprintf(f, " %*s", width - 1, isnan(x) ? "-" : number_text(x, 3, text));
 }
 
-void report_print_text(const struct report *r, FILE *f)
+void report_print_text(const struct report *r, int columns, FILE *f)
 {
     char text[PROCESS_COUNT_TEXT_BYTES];
+    const int left = columns - NUMBERS_WIDTH - SPARKS;
+    const int room = left > NAME_LEAST ? left : NAME_LEAST;
     int width = 6;
 
     for (size_t i = 0; i < r->n_groups; i++) {
-        if ((int)strlen(r->group[i].name) > width)
-            width = (int)strlen(r->group[i].name);
+        const char *name = PLAIN_NAME(r->group[i].name);
+
+        if (view_width(name, strlen(name)) > width)
+            width = view_width(name, strlen(name));
     }
+    if (columns > 0 && width > room)
+        width = room;
     (void)fprintf(f, "%s, the last tenth of each run\n", PLAIN_NAME(r->metric));
     (void)fprintf(f, "  %-*s %5s %10s %9s %21s %10s  %s\n", width, "runs", "n", "mean",
                   "std", "95 % interval", "iqm", "curve");
@@ -65,7 +71,9 @@ void report_print_text(const struct report *r, FILE *f)
         const struct report_group *g = &r->group[i];
         const struct seed_stats *s = &g->final;
 
-        (void)fprintf(f, "  %-*s %5zu", width, PLAIN_NAME(g->name), g->n_runs);
+        (void)fputs("  ", f);
+        view_print_cell(f, PLAIN_NAME(g->name), width, VIEW_NAME);
+        (void)fprintf(f, " %5zu", g->n_runs);
         print_number(f, 11, s->mean);
         print_number(f, 10, s->std);
         print_number(f, 11, s->low);

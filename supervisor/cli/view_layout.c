@@ -142,6 +142,35 @@ int view_width(const char *text, size_t len)
     return used;
 }
 
+/* The number of bytes of the first n characters. */
+static size_t bytes_of(const char *text, size_t len, int n)
+{
+    size_t at = 0;
+
+    for (; n > 0 && at < len; n--) {
+        const size_t whole = utf8_len((const uint8_t *)text + at, len - at);
+
+        at += whole > 0 ? whole : 1;
+    }
+    return at;
+}
+
+void view_print_cell(FILE *f, const char *text, int width, enum view_column column)
+{
+    const size_t len = strlen(text);
+    const char *dots = glyphs_are_utf8() ? "…" : "...";
+    const int used = view_width(text, len), gap = view_width(dots, strlen(dots));
+    const int kept = width > gap ? width - gap : 0;
+    const int tail = column == VIEW_NAME ? kept / 2 : 0;
+
+    if (used > width)
+        (void)fprintf(f, "%.*s%s%s", (int)bytes_of(text, len, kept - tail), text, dots,
+                      text + bytes_of(text, len, used - tail));
+    else
+        (void)fprintf(f, "%*s%s%*s", column == VIEW_RIGHT ? width - used : 0, "", text,
+                      column == VIEW_RIGHT ? 0 : width - used, "");
+}
+
 int view_rows_taken(const char *text, size_t len, int columns)
 {
     int rows = 0;

@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* An agent's newest numbers; NaN: not known. */
 struct view_numbers {
@@ -68,6 +69,10 @@ void view_put_line(struct wbuf *ret, const struct view_line *l, int columns);
 int view_layout(const struct view_frame *f, struct wbuf *ret, size_t *ret_shown);
 /* How many characters a line has, without its colours. */
 int view_width(const char *text, size_t len);
+/* Prints the text in a column of that width, in characters; one that is wider is shortened: at its end
+ * or, if that tells it from others, in the middle. */
+enum view_column { VIEW_LEFT, VIEW_RIGHT, VIEW_NAME };
+void view_print_cell(FILE *f, const char *text, int width, enum view_column column);
 /* How many rows the lines take on a terminal that is narrower than they are and has
  * wrapped them. */
 int view_rows_taken(const char *text, size_t len, int columns);

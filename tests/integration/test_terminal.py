@@ -1,10 +1,14 @@
-"""Text from other processes and users cannot send control sequences to the terminal."""
+"""Text from other processes and users cannot send control sequences to the terminal, and tables fit
+on it."""
+import fcntl
 import json
 import os
 import pathlib
 import pty
 import re
 import shutil
+import struct
+import termios
 
 import harness
 
@@ -52,13 +56,14 @@ def test_logs_show_what_a_terminal_would_obey(w):
     assert pathlib.Path(f"{p.log}.out").read_bytes() == (run / "logs" / "agent_0.log").read_bytes()
 
 
-def test_on_a_terminal_too(w):
-    run_with_nasty_logs(w)
+def on_a_terminal(w, *args, columns=80, **environment):
+    """What it prints there."""
     pid, fd = pty.fork()
     if pid == 0:
         harness.fork_from_leader()
         os.chdir(w.path)
-        os.execv(harness.BROOD, ["brood", "logs", "a"])
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        os.execve(harness.BROOD, ["brood", *args], {**os.environ, **environment})
     data = b""
     try:
         while True:
@@ -66,6 +71,37 @@ def test_on_a_terminal_too(w):
     except OSError:  # its end
         os.close(fd)
     assert os.waitpid(pid, 0)[1] == 0
+    return data
+
+
+def test_tables_fit(w):
+    """On a terminal; elsewhere nothing is shortened."""
+    names = ["a-name-that-somebody-chose-" * 3 + end for end in ("1", "2")] + ["short"]
+    for name in names[1:]:
+        w.brood("run", w.small(steps=200), "--name", name)
+    w.brood("run", w.small(steps=400), "--name", names[0],
+            "--set", "defaults.optimizer.learning_rate=1e30", code=1)
+    w.brood("tag", "short", "one-tag", "another-tag")
+    whole = w.brood("runs")[0]
+    assert all(name in whole for name in names) and "…" not in whole, whole
+    for columns in (80, 100, 140, 400):
+        for utf8, dots in (("C.UTF-8", "…"), ("C", "...")):
+            text = on_a_terminal(w, "runs", columns=columns, LC_ALL=utf8).decode()
+            lines = text.replace("\r", "").splitlines()
+            assert max(map(len, lines)) <= columns, (columns, text)
+            assert (dots in text) == (columns < 400) and len(lines) == 4, text
+            state = lines[0].index("state")
+            assert all(line[state - 1] == " " != line[state] for line in lines), text
+            assert sum(name in text for name in names) == (3 if columns == 400 else 1), text
+            assert all(f"chose-{end}  " in text for end in "12"), text
+    text = on_a_terminal(w, "report", *names[1:], columns=110, LC_ALL="C.UTF-8").decode()
+    assert "…" in text and max(map(len, text.replace("\r", "").splitlines())) <= 110, text
+    assert names[1] in w.brood("report", *names[1:])[0]
+
+
+def test_on_a_terminal_too(w):
+    run_with_nasty_logs(w)
+    data = on_a_terminal(w, "logs", "a")
     assert SHOWN.encode() in data and not controls(data.replace(b"\r\n", b"\n")), data
 
 
