@@ -381,10 +381,11 @@ static unsigned kind_of(const char *text, size_t len)
     static const struct {
         const char *name;
         unsigned kind;
-    } names[] = {{"RUN", RUNS},       {"STUDY", STUDIES},         {"AGENT", AGENTS},
-                 {"KEY", KEYS},       {"ID", ENVIRONMENTS},       {"ENV", ENVIRONMENTS},
-                 {"STEP", STEPS},     {"ALGORITHM", ALGORITHMS},  {"A", ALGORITHMS},
-                 {"METRIC", METRICS}, {"CONDITIONS", CONDITIONS}, {"TAG", TAGS}};
+    } names[] = {{"RUN", RUNS},         {"STUDY", STUDIES},         {"AGENT", AGENTS},
+                 {"KEY", KEYS},         {"ID", ENVIRONMENTS},       {"ENV", ENVIRONMENTS},
+                 {"STEP", STEPS},       {"ALGORITHM", ALGORITHMS},  {"A", ALGORITHMS},
+                 {"METRIC", METRICS},   {"CONDITIONS", CONDITIONS}, {"TAG", TAGS},
+                 {"CONDITION", METRICS} /* begins with one */};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (text_is_word(text, len, names[i].name))
@@ -517,8 +518,8 @@ const struct command cmd_complete = {
         "empty.\n"
         "Commands, options, runs, checkpoints, agents, and keys with their values are\n"
         "printed, one on each line; nothing is printed where a file is expected.\n"
-        "bash: source scripts/completion/brood.bash; zsh: add scripts/completion to\n"
-        "fpath before compinit. Both are installed by `meson install`.\n"
+        "bash: source scripts/completion/brood.bash; fish: brood.fish there; zsh: add\n"
+        "scripts/completion to fpath before compinit. `meson install` installs all.\n"
         "\nexample: brood complete -- kill simple_spread-1 ''\n",
     .run = run_complete,
 };

@@ -1,4 +1,4 @@
-"""`brood complete`, and the completion of bash and zsh that it serves."""
+"""`brood complete`, and the completion of bash, zsh and fish that it serves."""
 import contextlib
 import os
 import pty
@@ -87,6 +87,8 @@ def test_metrics_tags_states_and_keys_of_a_run(w):
         w.brood("tag", name, tag, "both")
     assert "eval/team_return/agent" in after(w, "report", "a", "--metric", "eval/")
     assert after(w, "report", "x", "--metric", "eval/") == []
+    assert "train/agent_0/critic_loss" in after(w, "replay", "a", "--until", "train/")
+    assert after(w, "replay", "a", "--from", "") == ["0", "400"]
     assert after(w, "tag", "a", "--remove", "") == ["paper", "both"]
     assert sorted(after(w, "tag", "a", "")) == ["both", "draft", "paper"]
     assert after(w, "runs", "--where", "") == ["state=", "tag=", "name=", "env=", "algorithm="]
@@ -166,6 +168,23 @@ def test_zsh_completes(w):
         say("brood resu\t", "brood resume ")
         say("\x15brood set x defaults.disco\t", "unt=")
         say("\x15brood run x --set defaults.algorithm=vd\t", "=vdn")
+
+
+def test_fish_completes(w):
+    if shutil.which("fish") is None:
+        raise harness.Skip("fish is not installed")
+    w.brood("run", w.small(steps=400), "--name", "a", "-q", "--set",
+            "checkpoint.every_env_steps=200")
+
+    def candidates(line):
+        return subprocess.run(["fish", "--no-config", "-c", f"source {SCRIPTS}/brood.fish\n"
+                               'complete --do-complete "$argv[1]"', line], cwd=w.path, check=True,
+                              env=environment(), text=True, stdout=subprocess.PIPE).stdout.split()
+    for line, wanted in (("brood resu", ["resume"]), ("brood set x defaults.disc", [
+            "defaults.discount="]), ("brood run x --set defaults.algorithm=vd", [
+                "defaults.algorithm=vdn"]), ("brood fork a@2", ["a@200"]),
+                         ("brood check sm", ["small.yaml"])):  # a file
+        assert candidates(line) == wanted, (line, candidates(line))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ def test_what_is_installed_finds_its_parts(w):
     assert "No module named" in p.stderr or p.stdout == f"{program.resolve()}\n", p
     for page in ("man1/brood.1", "man1/brood-run.1", "man5/brood.yaml.5"):
         assert (prefix / "share" / "man" / page).stat().st_size > 0, page
-    for file in ("bash-completion/completions/brood", "zsh/site-functions/_brood"):
+    for file in ("bash-completion/completions/brood", "zsh/site-functions/_brood",
+                 "fish/vendor_completions.d/brood.fish"):
         assert "brood" in (prefix / "share" / file).read_text(), file
     if (harness.BUILD / "supervisor" / "web" / "brood-web").exists():
         _, err = w.brood("web", "nothing", program=program, code=3)
