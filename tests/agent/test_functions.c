@@ -280,9 +280,7 @@ static const char *const refused[N_REFUSED] = {
     [TWICE] = "its function 'f' has 'a' twice",
     [LISTS] = "its function 'f' takes lists of tensors",
     [TOO_DEEP] = "its function 'f35' calls functions that call others, more than 64 deep",
-    [GRADIENT] =
-        "y: this SymbolicGradient cannot be run: the gradient of a function is only "
-        "computed by TensorFlow",
+    [GRADIENT] = "SymbolicGradient cannot be run: the gradient of a function is only",
 };
 
 static void build_refused(struct file *f, int kind)

@@ -914,7 +914,7 @@ static struct output formatted(struct graph *g, struct output x, const char *tem
 /* As TensorFlow formats them, of values that the run computes. */
 START_TEST(values_are_formatted_and_printed)
 {
-    float values[8] = {1.0f / 3, 123456789, 1e-7f, -0.0f, 0.1f, NAN, 1, 2};
+    float values[8] = {1.0f / 3, 123456792, 1e-7f, -0.0f, 0.1f, NAN, 1, 2};
     struct output x, y;
     struct op_builder *o;
     struct bed b;
