@@ -94,12 +94,20 @@ static void read_memory(struct doctor_readings *r)
 
 /* ---- the control group ---- */
 
+/* The first line of a file of this folder; 0 if there is none. */
+static int line_in(const char *folder, const char *name, char line[LINE_BYTES])
+{
+    char path[PATH_BYTES];
+    const int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+
+    return n < PATH_BYTES && first_line(path, line);
+}
+
 static uint64_t number_in(const char *folder, const char *name)
 {
-    char path[PATH_BYTES], line[LINE_BYTES];
+    char line[LINE_BYTES];
 
-    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (!first_line(path, line) || line[0] < '0' || line[0] > '9')
+    if (!line_in(folder, name, line) || line[0] < '0' || line[0] > '9')
         return DOCTOR_NO_LIMIT; /* also "max" */
     return strtoull(line, NULL, 10);
 }
@@ -108,12 +116,12 @@ static uint64_t number_in(const char *folder, const char *name)
  * quota. */
 static void take_quota(struct doctor_readings *r, const char *folder)
 {
-    char path[PATH_BYTES], line[LINE_BYTES];
+    char line[LINE_BYTES];
     double quota, period;
 
-    (void)snprintf(path, sizeof(path), "%s/cpu.max", folder);
-    if (first_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
-        period > 0 && (r->group_cores <= 0 || quota / period < r->group_cores))
+    if (line_in(folder, "cpu.max", line) &&
+        sscanf(line, "%lf %lf", &quota, &period) == 2 && period > 0 &&
+        (r->group_cores <= 0 || quota / period < r->group_cores))
         r->group_cores = quota / period;
 }
 
