@@ -73,6 +73,12 @@ need_packages() {
     rm -f "$log"
 }
 
+# print_sanitizers: the package of the compiler's sanitizers if it is a clang, which has them apart.
+print_sanitizers() {
+    { ${CC:-cc} --version 2>/dev/null || true; } |
+        sed -n 's/.*clang version \([0-9]*\).*/libclang-rt-\1-dev|/p'
+}
+
 # is_of_others DIR: whether only another user can build there.
 is_of_others() {
     if [ -d "$1" ]; then

@@ -230,6 +230,23 @@ def test_a_folder_of_another_release_of_meson_is_configured_again(w):
     assert build_all(root) == ""
 
 
+def test_the_sanitizers_of_a_clang_are_installed(w):
+    def package(compiler):
+        p = subprocess.run(["bash", "-c", 'set -euo pipefail; . "$1"; print_sanitizers', "bash",
+                            harness.SOURCE / "scripts" / "setup.sh"], check=False,
+                           capture_output=True, text=True,
+                           env=os.environ | {"CC": f"env {compiler}"})
+        assert p.returncode == 0, p
+        return p.stdout
+
+    compiler = w.path / "cc"
+    compiler.write_text("#!/bin/sh\necho 'Debian clang version 14.0.6'\n")
+    compiler.chmod(0o755)
+    assert package(compiler) == "libclang-rt-14-dev|\n"
+    compiler.write_text("#!/bin/sh\necho 'cc (Debian 12.2.0-14) 12.2.0'\n")
+    assert package(compiler) == package(w.path / "nothing") == ""
+
+
 def test_it_is_configured_with_a_compiler_that_names_no_multiarch_folder(w):
     """As clang 19 is."""
     if harness.SANITIZED:
