@@ -78,27 +78,29 @@ struct output constant_i32s(struct graph *g, const int32_t *values, size_t n,
 /* The bytes of one number; -1 for a type that brood cannot compute with, otherwise 0. */
 static int number_bytes(enum dtype dtype, double value, unsigned char bytes[8])
 {
-    float f32 = (float)value;
-    int32_t i32 = (int32_t)value;
-    int64_t i64 = (int64_t)value;
-    uint8_t u8 = (uint8_t)value;
+    float f32;
+    int32_t i32;
+    int64_t i64;
 
     switch (dtype) {
     case DT_FLOAT:
+        f32 = (float)value;
         memcpy(bytes, &f32, sizeof(f32));
         return 0;
     case DT_DOUBLE:
         memcpy(bytes, &value, sizeof(value));
         return 0;
     case DT_INT32:
+        i32 = (int32_t)value;
         memcpy(bytes, &i32, sizeof(i32));
         return 0;
     case DT_INT64:
+        i64 = (int64_t)value;
         memcpy(bytes, &i64, sizeof(i64));
         return 0;
     case DT_UINT8:
     case DT_BOOL:
-        memcpy(bytes, &u8, sizeof(u8));
+        bytes[0] = (unsigned char)(int64_t)value;
         return 0;
     default: /* zero has the same bytes in all other types */
         memset(bytes, 0, 8);

@@ -149,7 +149,8 @@ static void loop_blocks(struct loop_program *l, size_t first, size_t end, char *
     for (size_t start = first; start < end; start += l->block) {
         const size_t n = smaller(end - start, l->block);
 
-        lay_args(l, start, n, raw + (start - first) * sizeof(float), first);
+        lay_args(l, start, n, raw != NULL ? raw + (start - first) * sizeof(float) : NULL,
+                 first);
         for (int i = 0; i < l->n_instrs; i++) {
             const struct loop_instr *in = &l->instrs[i];
 

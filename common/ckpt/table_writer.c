@@ -76,7 +76,8 @@ static void block_add(struct block *b, const uint8_t *key, size_t key_len,
     wbuf_varint(&b->entries, shared);
     wbuf_varint(&b->entries, key_len - shared);
     wbuf_varint(&b->entries, value_len);
-    wbuf_bytes(&b->entries, key + shared, key_len - shared);
+    if (key_len > shared) /* an empty key has no address */
+        wbuf_bytes(&b->entries, key + shared, key_len - shared);
     wbuf_bytes(&b->entries, value, value_len);
     wbuf_assign(&b->last_key, key, key_len);
     b->n_since_restart++;

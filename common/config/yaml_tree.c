@@ -73,7 +73,7 @@ static int fail_at(struct builder *b, size_t line, const char *what, const char 
 /* Whether the line (from 0) is indented with a tab. */
 static int has_tab(const char *text, size_t len, size_t line)
 {
-    const char *p = text, *end = text + len;
+    const char *p = len > 0 ? text : NULL, *end = p != NULL ? p + len : NULL;
 
     for (; line > 0 && p != NULL; line--) {
         p = memchr(p, '\n', (size_t)(end - p));

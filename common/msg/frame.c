@@ -70,11 +70,12 @@ int frame_reader_next(struct frame_reader *r, const uint8_t **ret, size_t *ret_l
                       struct err *err)
 {
     size_t held = frame_reader_pending(r);
-    const uint8_t *p = r->data + r->start;
+    const uint8_t *p;
     size_t len;
 
     if (held < FRAME_HEADER_BYTES)
         return 0;
+    p = r->data + r->start;
     len = (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
     if (len == 0)
         return err_set(err, ERR_FORMAT, "a frame of length 0");
