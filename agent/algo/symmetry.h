@@ -17,9 +17,9 @@
  *          the same draw. In a batch of sequences a draw's row is a sequence: call once per
  *          time, with the stride from sequence to sequence.
  * Draws    keyed (seed, the name of the group of learners: "experience" unless teams are mixed,
- *          "symmetry"), counter: the update, or where an update has
- *          several minibatches, update x minibatches + minibatch; index: the row's number in
- *          the batch (G, B). So every process of a group draws the same elements: factors
+ *          "symmetry"), counter: the update, or where an update has several steps,
+ *          update x (epochs x minibatches) + the step, counted over all epochs; index: the
+ *          row's number in the batch (G, B). So every process of a group draws the same elements: factors
  *          that are shared turn all agents of a row alike, those of one agent's view are
  *          drawn for each agent.
  * Shapes   B rows, O observation and U action width of an agent, N agents.

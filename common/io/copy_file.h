@@ -7,15 +7,16 @@
 
 #include <sys/types.h>
 
-/* Copies bytes begin .. end - 1 of a file to the same offsets of another file; holes stay
- * holes. -1 with errno. */
+/* Copies bytes begin .. end - 1 of a file to the same offsets of another file; in an empty one holes
+ * stay holes, and one at the end does not lengthen it. -1 with errno. */
 int copy_bytes(int from, int to, off_t begin, off_t end);
-/* Copies the whole file by reference. -1 with errno: the filesystem cannot do that, and
- * nothing was copied. */
+/* Copies the whole file by reference. -1 with errno: nothing was copied, in most cases because the
+ * filesystem cannot do that. */
 int copy_reference(int from, int to);
 
-/* Copies a folder, with all files and folders in it, to a new folder. Links and files of
- * other kinds are errors (beneath.h). */
+/* Copies a folder, with all files and folders in it, to a new folder, and brings them to the disk.
+ * Links and files of other kinds are errors (beneath.h); ERR_LIMIT: deeper than 100 folders. After an
+ * error a part is there. */
 int copy_tree(const char *from, const char *to, struct err *err);
 
 #endif

@@ -1,4 +1,8 @@
-/* live_changes.h - which changes of its configuration a run that has begun can make. */
+/* live_changes.h - which changes of its configuration a run that has begun can make.
+ *
+ * The kind of each key is `.change` of its row in common/config/run_schema.c or, of settings, in
+ * agent/algo/settings.c; without it a key needs a new run (common/config/changes.h).
+ */
 #ifndef SUPERVISOR_BEGIN_LIVE_CHANGES_H
 #define SUPERVISOR_BEGIN_LIVE_CHANGES_H
 

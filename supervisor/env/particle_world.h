@@ -332,7 +332,7 @@ static inline double particle_touch_square(const struct particle_world *w, size_
 }
 
 /* For env.observe: entities, instead of a scenario's obs_width, `observe` and `symmetry`. No order
- * of entities is declared alike: networks see them without any. */
+ * of entities is declared alike: what networks compute does not depend on it. */
 void particle_entities_describe(const struct particle_world *w);
 void particle_entities_observe(const struct particle_world *w, size_t self,
                                struct particle_obs *o);

@@ -56,7 +56,7 @@ void metrics_free(struct metrics *m);
 
 /* The columns of progress.csv from its first row on. */
 size_t metrics_fixed_count(const struct metrics *m);
-/* Those that a run has which an older build began: without metrics and declared scalars. */
+/* How many columns a run has that an older build began: without metrics and declared scalars. */
 size_t metrics_older_count(const struct metrics *m);
 const char *metrics_name(const struct metrics *m, size_t i);
 /* Whether the state that was loaded is that of a run which an older build began. Its
@@ -70,7 +70,8 @@ void metrics_add_episode(struct metrics *m, const double *returns, uint64_t leng
 /* Adds one evaluation. returns [A], length, metrics: means over its episodes. */
 void metrics_add_evaluation(struct metrics *m, const double *returns, double length,
                             const double *metrics);
-/* The value of that column in the evaluation that was added last; NaN: it had none. */
+/* The value of that column in the evaluation that was added last; NaN: it had none. To be asked
+ * directly after metrics_add_evaluation: a row that is taken, and a state that is loaded, forget it. */
 double metrics_evaluated(const struct metrics *m, const char *name);
 /* Adds a scalar that an agent returned from a stage. agent: its index; n_agents for the
  * central process. name: len bytes, not NUL-terminated. A malformed name, or one beyond

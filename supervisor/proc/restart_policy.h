@@ -7,11 +7,13 @@
  *           earlier deaths no longer count either, as their cause was overcome.
  * Count     counts deaths without progress in between. More than max_restarts of them
  *           within `within` is a give-up; the second one is followed by `delay`, which
- *           doubles from then on, up to max_delay.
- * Memory    a death for exceeding the memory limit counts even after progress, and progress
- *           after it does not reset the count until `within` has passed, because memory
- *           use grows slowly.
- * Request   the third death during the same request is a give-up, progress or not.
+ *           doubles from then on, up to max_delay. By default (delay 100 ms, 5 restarts), five
+ *           deaths in a row are restarted after 0, 100, 200, 400 and 800 ms; the sixth is a give-up.
+ * Memory    a death for exceeding the memory limit, or for want of memory (exit code 111), counts
+ *           even after progress, and progress after it does not reset the count until `within`
+ *           has passed, because memory use grows slowly.
+ * Request   the third death during the same request is a give-up, progress or not; a SIGKILL from
+ *           outside is not blamed on the request.
  * Exits     exit code 0 ends a transient agent; 100 ends any agent; 111 (no memory) is
  *           followed by a delay and counts even after progress.
  *           A temporary agent is restarted only if the user requests it.

@@ -2,7 +2,8 @@
  *
  * Arguments  dir is a run's checkpoints/; a step names the checkpoint <dir>/<step>.
  * Errors     All data is verified against its checksums: ERR_CORRUPT (a checksum differs,
- *            or a part is missing), ERR_FORMAT (malformed), -errno, ERR_NOMEM.
+ *            or a part is missing), ERR_FORMAT (malformed), ERR_LIMIT (a .meta too large to be
+ *            sent), ERR_TIMEOUT (the disk does not answer), -errno, ERR_NOMEM.
  * Threads    any: only files are touched.
  */
 #ifndef SUPERVISOR_SAVE_CHECKPOINT_READ_H
@@ -12,8 +13,8 @@
 
 /* Steps of the committed checkpoints, ascending; free(). An empty list is no error. */
 int checkpoint_list(const char *dir, uint64_t **ret, size_t *ret_n, struct err *err);
-/* Whether the checkpoint is there: a live run that drops it renames its folder before it removes
- * what is in it, and frees rows of its log only later. */
+/* Whether the checkpoint is there. 0: a live run has removed it meanwhile. 1 after reading: what was
+ * read was whole, as a run renames a folder before it removes what is in it. */
 int checkpoint_is_there(const char *dir, uint64_t step);
 
 /* The names of a checkpoint's agents, one folder each, in the order of the alphabet:
@@ -72,8 +73,8 @@ int checkpoint_graph_read(uint8_t **ret, size_t *ret_len, const char *dir, uint6
                           const struct checkpoint_state *state, const char *agent,
                           struct err *err);
 
-/* 1 if run.state, a bundle or a .meta of the checkpoint cannot be read, or has another
- * checksum. Reads all of them. */
+/* 1 if run.state, a bundle or a .meta of the checkpoint cannot be read, for whatever reason, or has
+ * another checksum. Reads all of them. */
 int checkpoint_is_damaged(const char *dir, uint64_t step);
 
 #endif
