@@ -673,7 +673,7 @@ static void label_thing(const struct world *w, const struct thing *t,
                         struct scene_thing *ret)
 {
     static const char *const plain[] = {"", "o", "t", "d"};
-    const char *ingredients = "oootttt" + MAX_INGREDIENTS - t->onions;
+    const char *ingredients = &"ooottt"[MAX_INGREDIENTS - t->onions];
 
     if (t->kind != SOUP)
         scene_label(ret, "%s", plain[t->kind]);

@@ -46,6 +46,8 @@ def test_what_is_installed_finds_its_parts(w):
     assert not (program.parent / "brood-agent").exists()
     assert fact["build_id"] == json.loads(w.brood("version", "--json")[0])["build_id"]
     config = prefix / "share" / "brood" / "configs" / "simple_spread.yaml"
+    for file in config.parent.glob("*.yaml"):   # what it names is there, too
+        assert "tests/" not in file.read_text(), file
     assert "3 agents, maddpg" in w.brood("check", config, program=program)[0]
     w.brood("run", w.small(steps=200), "--name", "a", program=program)
     w.brood("eval", "a", "--episodes", 1, "--render", "a.svg", program=program)
