@@ -26,7 +26,8 @@ static const struct field fields[] = {
     {"shaping", FIELD_F64, SCHEMA_AT(struct params, shaping), SCHEMA_WITHIN(0, 1e6),
      .default_text = "1", .doc = "weight of rewards for steps towards a soup"},
     {"horizon", FIELD_I64, SCHEMA_AT(struct params, horizon), SCHEMA_WITHIN(1, INT32_MAX),
-     .default_text = "400", .doc = "step before whose end the last layer says so"},
+     .default_text = "400",
+     .doc = "steps of a game: the last layer is 1 in the last 39 of them"},
 };
 const struct schema overcooked_params = {SCHEMA_TABLE(fields), sizeof(struct params)};
 

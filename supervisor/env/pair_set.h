@@ -4,7 +4,7 @@
  * robots want the same cell (rware_moves.h). The order follows from the hashes of the pairs, the
  * size of the table, and what was added before.
  * Source   CPython 3.8 to 3.14: Objects/tupleobject.c (the hash of a tuple, xxHash's rounds) and
- *          Objects/setobject.c (open addressing, ten neighbours before each jump).
+ *          Objects/setobject.c (open addressing, ten slots side by side before each jump).
  * Nothing is ever removed.
  */
 #ifndef SUPERVISOR_ENV_PAIR_SET_H

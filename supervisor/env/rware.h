@@ -9,7 +9,7 @@
  *          x a shelf's place, . a corridor, g a goal.
  * Actions  0 none, 1 forward, 2 turn left, 3 turn right, 4 lift a shelf or put it down; then, for
  *          each of message_bits, a bit to send. A robot that carries a shelf cannot enter a cell in
- *          which a shelf stands, and one without can. Who moves when several want the same cell:
+ *          which a shelf stands; one that carries none can. Who moves when several want the same cell:
  *          rware_moves.h. A shelf is put down only off the corridors.
  * Rewards  a requested shelf on a goal: `individual` gives its robot 1, `global` gives all 1,
  *          `two_stage` gives its robot 0.5, and 0.5 once the shelf is put down. Another

@@ -31,8 +31,7 @@ CROWDED = """
 .xx.xx.
 ...g...
 """
-# name, parameters here, those of the package where they differ from the tiny task's, probabilities
-# of the actions, steps
+# name, parameters here, those of the package where they differ from the tiny task's, steps
 RWARE = [
     ("tiny-2ag", "", {}, 500),
     ("tiny-4ag", "agents: 4", {"n_agents": 4, "request_queue_size": 4}, 500),
